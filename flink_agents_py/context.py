@@ -1,0 +1,151 @@
+"""What an action may do: the context it receives as its second argument."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flink_agents_py.config import AgentConfiguration
+    from flink_agents_py.events import Event
+    from flink_agents_py.memory import MemoryObject
+    from flink_agents_py.policies import RetryPolicy, Timeouts
+    from flink_agents_py.resources.base import ResourceType
+
+
+class RunnerContext(ABC):
+    """The interface between an action and the engine.
+
+    Effects (sent events, memory writes, side outputs) become visible when the action finishes, all or none (S3); the
+    action itself sees its own writes. The context belongs to the operator thread: using it from a function passed to
+    ``durable_execute*`` raises :class:`~flink_agents_py.errors.WrongThreadError`.
+    """
+
+    # --- the run ----------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def key(self) -> Any:
+        """Key of the input, as the key selector gave it."""
+
+    @property
+    @abstractmethod
+    def timestamp(self) -> int | None:
+        """Event time of the input in ms since the epoch, ``None`` if the stream has no timestamps."""
+
+    @property
+    @abstractmethod
+    def watermark(self) -> int | None:
+        """Watermark in ms when the input arrived, ``None`` before the first one."""
+
+    @property
+    @abstractmethod
+    def sequence(self) -> int:
+        """Number of the input within its key, from 1; stable over restarts and rescaling."""
+
+    # --- configuration ----------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def config(self) -> AgentConfiguration:
+        """The agent's configuration."""
+
+    @property
+    @abstractmethod
+    def action_config(self) -> dict[str, Any]:
+        """Configuration given with the action (``@action(..., name=value)``)."""
+
+    @abstractmethod
+    def get_action_config_value(self, key: str) -> Any:
+        """One value of :attr:`action_config`, ``None`` if it was not given."""
+
+    @abstractmethod
+    def get_resource(self, name: str, type: ResourceType) -> Any:
+        """The resource of that name and type, built on first use.
+
+        Raises:
+            UnknownResourceError: nobody declared it; the message lists what there is.
+        """
+
+    # --- memory -----------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def short_term_memory(self) -> MemoryObject:
+        """Memory of the key, kept in Flink state across runs."""
+
+    @property
+    @abstractmethod
+    def sensory_memory(self) -> MemoryObject:
+        """Memory of this run, gone when the run ends."""
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def send_event(self, event: Event) -> None:
+        """Send an event; it is handled after this action finishes, in the order sent (S4)."""
+
+    @abstractmethod
+    def side_output(self, tag: str, value: Any) -> None:
+        """Emit ``value`` to the side output ``tag`` when the action finishes."""
+
+    # --- durable calls ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def durable_execute(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        reconciler: Callable[[], Any] | None = None,
+        idempotency_key: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Call ``func`` now, on the operator thread, and record its outcome; a replay returns the record (S5).
+
+        It blocks the subtask for as long as ``func`` runs: for anything slower than a few milliseconds use
+        :meth:`durable_execute_async`.
+        """
+
+    @abstractmethod
+    def durable_execute_async(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        timeouts: Timeouts | float | None = None,
+        retry: RetryPolicy | None = None,
+        reconciler: Callable[[], Any] | None = None,
+        idempotency_key: str | None = None,
+        **kwargs: Any,
+    ) -> Awaitable[Any]:
+        """Call ``func`` off the operator thread and suspend the action until it is done; awaitable once.
+
+        A sync ``func`` runs on a thread pool, an ``async def`` on the background asyncio loop of the process. The
+        outcome, result or exception, is recorded; a replay returns it without calling again (S5). A call that was in
+        flight at a crash is made again with the same idempotency key, or its ``reconciler`` is asked instead.
+
+        Args:
+            func: the function; if it declares a parameter ``idempotency_key`` it receives the call's key (S7).
+            name: identity of the function instead of ``module:qualname``, for functions that move or lambdas.
+            timeouts: :class:`Timeouts`, or seconds for the whole call.
+            retry: default is the action's policy.
+            reconciler: called without arguments instead of ``func`` when recovery finds the call in flight.
+            idempotency_key: replaces the derived key.
+
+        Raises (when awaited):
+            CallTimeoutError: a timeout passed and no attempt is left.
+            Exception: whatever ``func`` raised last.
+        """
+
+    @abstractmethod
+    def gather(self, *calls: Awaitable[Any], return_exceptions: bool = False) -> Awaitable[list[Any]]:
+        """Await several durable calls made in parallel; results in argument order.
+
+        The first exception (in argument order) is raised once all calls are done, unless ``return_exceptions``.
+        """
+
+    @abstractmethod
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Suspend the action for ``seconds``; a restart does not start the wait anew."""

@@ -1,0 +1,303 @@
+"""Events: what actions listen to and send.
+
+An event has a ``type`` (a string used for routing) and ``attributes``. Use it directly, or subclass it and declare
+fields as on any pydantic model; the fields of a subclass *are* its attributes when it travels::
+
+    class Scored(Event):
+        score: float
+
+    ctx.send_event(Scored(score=0.5))            # routed as Scored.EVENT_TYPE
+    Event(type="scored", attributes={"score": 0.5})  # the untyped spelling
+
+Event ids are derived, not drawn (S4): from the run and the position of the event in it, so a replay produces the same
+ids. They are computed when somebody reads them; the hot path never does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from uuid import UUID, uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from flink_agents_py.errors import DecodeError
+from flink_agents_py.serde import decode, encode, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_BASE_FIELDS = frozenset({"type", "attributes"})
+_set = object.__setattr__
+
+
+class IdSource(Protocol):
+    """Where an event that has not been sent yet gets its place in the run from (the context of the running action)."""
+
+    def claim(self, event: Event) -> None: ...
+
+
+class _Active(threading.local):
+    # Class attribute as default: threads that never run actions (workers, tests) see None.
+    source: IdSource | None = None
+
+
+active = _Active()
+
+
+def derive_id(parent: bytes, action: str, ordinal: int) -> UUID:
+    """The id of the ``ordinal``-th event that ``action`` sent while handling the event with id ``parent``."""
+    name = action.encode()
+    digest = blake2b(parent, digest_size=16)
+    digest.update(len(name).to_bytes(4, "big") + name + ordinal.to_bytes(8, "big"))
+    return UUID(bytes=digest.digest())
+
+
+class Event(BaseModel):
+    """A typed message inside a run.
+
+    Args:
+        type: routing name; subclasses default to their ``EVENT_TYPE`` (``module.QualName`` unless they set one).
+        attributes: JSON-like values, plus anything :mod:`flink_agents_py.serde` can encode.
+    """
+
+    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
+
+    EVENT_TYPE: ClassVar[str] = ""
+
+    type: str = ""
+    attributes: dict[str, Any] = {}
+
+    # Set by the engine straight into __dict__ (no validation, no private-attribute dictionary on the hot path):
+    # `_origin` = (parent event or run root, action name, ordinal), `_id` = the id once it was computed or given.
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "EVENT_TYPE" not in cls.__dict__:
+            cls.EVENT_TYPE = f"{cls.__module__}.{cls.__qualname__}"
+
+    def __init__(self, **data: Any) -> None:
+        event_id = data.pop("id", None)
+        upstream_id = _pop_either(data, "upstream_event_id", "upstreamEventId")
+        upstream_action = _pop_either(data, "upstream_action_name", "upstreamActionName")
+        super().__init__(**data)
+        if not self.type:
+            if not self.EVENT_TYPE:
+                raise ValueError("an Event needs a non-empty 'type' (or use a subclass, which has one)")
+            self.__dict__["type"] = self.EVENT_TYPE
+        if event_id is not None:
+            self.__dict__["_id"] = event_id if isinstance(event_id, UUID) else UUID(str(event_id))
+        if upstream_id is not None or upstream_action is not None:
+            upstream = upstream_id if isinstance(upstream_id, UUID) or upstream_id is None else UUID(str(upstream_id))
+            self.__dict__["_lineage"] = (upstream, upstream_action)
+
+    # --- identity and lineage ---------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> UUID:
+        """The event's id: the same on every replay once the event belongs to a run, random outside of one."""
+        values = self.__dict__
+        known: UUID | None = values.get("_id")
+        if known is not None:
+            return known
+        if "_origin" not in values and active.source is not None:
+            active.source.claim(self)
+        origin = values.get("_origin")
+        if origin is None:
+            known = uuid4()
+        else:
+            parent, action, ordinal = origin
+            known = derive_id(parent.id.bytes, action, ordinal)
+        values["_id"] = known
+        return known
+
+    @property
+    def upstream_event_id(self) -> UUID | None:
+        """Id of the event whose handling sent this one; ``None`` for inputs."""
+        origin = self.__dict__.get("_origin")
+        if origin is not None and origin[1]:
+            parent_id: UUID = origin[0].id
+            return parent_id
+        lineage: tuple[UUID | None, str | None] = self.__dict__.get("_lineage", (None, None))
+        return lineage[0]
+
+    @property
+    def upstream_action_name(self) -> str | None:
+        """Name of the action that sent this event; ``None`` for inputs."""
+        origin = self.__dict__.get("_origin")
+        if origin is not None and origin[1]:
+            action: str = origin[1]
+            return action
+        lineage: tuple[UUID | None, str | None] = self.__dict__.get("_lineage", (None, None))
+        return lineage[1]
+
+    # --- attributes -------------------------------------------------------------------------------------------------
+
+    def get_type(self) -> str:
+        """Return the routing type."""
+        return self.type
+
+    def get_attr(self, name: str) -> Any:
+        """Return a declared field or an attribute by name, ``None`` if there is none."""
+        if name not in _BASE_FIELDS and name in type(self).model_fields:
+            return getattr(self, name)
+        return self.attributes.get(name)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set a declared field or an attribute. Do it before sending: an event that was sent is shared."""
+        if name not in _BASE_FIELDS and name in type(self).model_fields:
+            setattr(self, name, value)
+        else:
+            self.attributes[name] = value
+
+    def all_attributes(self) -> dict[str, Any]:
+        """Attributes, declared fields and extra values in one dictionary: what travels and what is matched on."""
+        cls = type(self)
+        fields = cls.model_fields
+        extra = self.__pydantic_extra__
+        if len(fields) == len(_BASE_FIELDS) and not extra:
+            return self.attributes
+        merged = dict(self.attributes)
+        for name in fields:
+            if name not in _BASE_FIELDS:
+                merged[name] = self.__dict__[name]
+        if extra:
+            merged.update(extra)
+        return merged
+
+    @classmethod
+    def from_event(cls, event: Event) -> Self:
+        """View ``event`` as this class: itself if it already is one, else rebuilt from its attributes.
+
+        Raises:
+            DecodeError: the attributes do not fit the declared fields; the message names them.
+        """
+        if isinstance(event, cls):
+            return event
+        attributes = event.all_attributes()
+        if len(cls.model_fields) == len(_BASE_FIELDS):
+            typed = cls.__new__(cls)
+            _fill(typed, event.type, attributes)
+        else:
+            own = {name: value for name, value in attributes.items() if name in cls.model_fields}
+            rest = {name: value for name, value in attributes.items() if name not in cls.model_fields}
+            try:
+                typed = cls.model_validate({**own, "type": event.type, "attributes": rest})
+            except ValidationError as error:
+                raise DecodeError(
+                    f"an event of type {event.type!r} does not fit {cls.__qualname__}: {error.errors()[0]['msg']}",
+                    where=f"field {'.'.join(str(part) for part in error.errors()[0]['loc'])}",
+                    fix=f"send a {cls.__qualname__}, or give the sent event the attributes that class declares",
+                ) from None
+        for name in ("_id", "_origin", "_lineage"):
+            if name in event.__dict__:
+                typed.__dict__[name] = event.__dict__[name]
+        return typed
+
+    # --- JSON -------------------------------------------------------------------------------------------------------
+
+    def model_dump_json(self, **_: Any) -> str:
+        """The event as JSON: ``id, type, attributes`` and, where known, ``upstreamEventId, upstreamActionName``."""
+        document: dict[str, Any] = {
+            "id": str(self.id),
+            "type": self.type,
+            "attributes": to_plain(self.all_attributes()),
+        }
+        if self.upstream_event_id is not None:
+            document["upstreamEventId"] = str(self.upstream_event_id)
+        if self.upstream_action_name is not None:
+            document["upstreamActionName"] = self.upstream_action_name
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read an event written by :meth:`model_dump_json` (or by Apache Flink Agents).
+
+        Raises:
+            ValueError: the text is not a JSON object with a non-empty ``type``.
+        """
+        document = json.loads(text)
+        if not isinstance(document, dict) or not document.get("type"):
+            raise ValueError("event JSON must be an object with a non-empty 'type'")
+        document["attributes"] = from_plain(document.get("attributes") or {})
+        event = Event(**document)
+        return cls.from_event(event) if cls is not Event else event  # type: ignore[return-value]
+
+
+def _pop_either(data: dict[str, Any], first: str, second: str) -> Any:
+    value = data.pop(first, None)
+    other = data.pop(second, None)
+    return other if value is None else value
+
+
+def _fill(event: Event, event_type: str, attributes: dict[str, Any]) -> None:
+    """What pydantic's own constructor would leave behind, without validating what we built ourselves."""
+    _set(event, "__dict__", {"type": event_type, "attributes": attributes})
+    _set(event, "__pydantic_fields_set__", {"type", "attributes"})
+    _set(event, "__pydantic_extra__", None)
+    _set(event, "__pydantic_private__", None)
+
+
+class InputEvent(Event):
+    """One input record of the stream; the framework sends it, actions listen to it."""
+
+    EVENT_TYPE: ClassVar[str] = "_input_event"
+
+    def __init__(self, input: Any) -> None:
+        _fill(self, "_input_event", {"input": input})
+
+    @property
+    def input(self) -> Any:
+        """The record, of the type it has in the stream."""
+        return self.attributes["input"]
+
+
+class OutputEvent(Event):
+    """A result: it leaves the agent for the downstream operator when the action that sent it has finished."""
+
+    EVENT_TYPE: ClassVar[str] = "_output_event"
+
+    def __init__(self, output: Any) -> None:
+        _fill(self, "_output_event", {"output": output})
+
+    @property
+    def output(self) -> Any:
+        """The value that goes downstream."""
+        return self.attributes["output"]
+
+
+class EventType:
+    """The built-in event types, for ``@action(EventType.InputEvent)``."""
+
+    InputEvent: str = InputEvent.EVENT_TYPE
+    OutputEvent: str = OutputEvent.EVENT_TYPE
+
+
+def encode_event(event: Event) -> list[Any]:
+    """The event as a plain list for state records: id, type, class, encoded attributes, lineage."""
+    cls = type(event)
+    reference = "" if cls is Event else f"{cls.__module__}:{cls.__qualname__}"
+    upstream = event.upstream_event_id
+    return [
+        event.id.hex,
+        event.type,
+        reference,
+        encode(event.all_attributes()),
+        upstream.hex if upstream else None,
+        event.upstream_action_name,
+    ]
+
+
+def decode_event(record: list[Any], classes: dict[str, type[Event]]) -> Event:
+    """Read what :func:`encode_event` wrote; a class that ``classes`` does not know gives a plain :class:`Event`."""
+    event_id, event_type, reference, attributes, upstream, action = record
+    event = Event.__new__(Event)
+    _fill(event, event_type, decode(attributes))
+    event.__dict__["_id"] = UUID(hex=event_id)
+    if upstream is not None or action is not None:
+        event.__dict__["_lineage"] = (UUID(hex=upstream) if upstream else None, action)
+    cls = classes.get(reference)
+    return cls.from_event(event) if cls is not None else event
