@@ -1,0 +1,124 @@
+"""The command line: which workloads, engines and sizes; results as JSON lines on stdout, all else on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jobs.benchmarks.report import figures_of_run, ratio, summary_line
+from jobs.benchmarks.run import RunFailedError, RunSpec, measure
+from jobs.benchmarks.workloads import CALL_S, DEFAULT_WORKLOADS, WORKLOADS, Workload
+
+SMALLEST_N = 100
+
+Measure = Callable[[RunSpec], dict[str, Any]]
+
+
+def main(arguments: Sequence[str] | None = None, measure: Measure = measure) -> int:
+    """Measure what the command line asks for; 0 on success, 1 if a run failed, 2 if the command line is wrong."""
+    options = parse(arguments)
+    try:
+        for name in options.workload or DEFAULT_WORKLOADS:
+            _run_workload(WORKLOADS[name], options, measure)
+    except RunFailedError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; a mistake ends the process with code 2 and says what is allowed."""
+    parser = argparse.ArgumentParser(
+        prog="bench",
+        description="Measure agents against hand-written PyFlink functions. One JSON object a line on stdout.",
+        epilog="workloads: " + ", ".join(WORKLOADS),
+    )
+    parser.add_argument("workload", nargs="*", metavar="WORKLOAD", help=f"default: {' '.join(DEFAULT_WORKLOADS)}")
+    parser.add_argument(
+        "--engine",
+        choices=("agent", "raw", "both", "async"),
+        default="both",
+        help="raw: KeyedProcessFunction by hand; async: PyFlink's AsyncDataStream, for io, always in process mode",
+    )
+    parser.add_argument("--n", type=_whole(SMALLEST_N), help="records a run (default: by workload and mode)")
+    parser.add_argument("--keys", type=_whole(1), help="number of keys (default: by workload, 1000)")
+    parser.add_argument("--parallelism", type=_whole(1), default=1)
+    parser.add_argument("--mode", choices=("thread", "process"), default="thread", help="python.execution-mode")
+    parser.add_argument("--runs", type=_whole(1), default=3, help="runs an engine; medians are reported (default 3)")
+    options = parser.parse_args(arguments)
+    for name in options.workload:
+        if name not in WORKLOADS:
+            parser.error(f"unknown workload {name!r}; choose from {', '.join(WORKLOADS)}")
+        if options.engine == "async" and name != "io":
+            parser.error(f"--engine async measures the workload 'io' only, not {name!r}")
+    if options.engine == "async":
+        options.workload = options.workload or ["io"]
+        options.mode = "process"
+    return options
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, not {number}")
+        return number
+
+    return read
+
+
+def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure) -> None:
+    # Raw and agent take turns, so that a machine that gets slower or busier meanwhile hits both alike.
+    engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
+    runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
+    specs = {engine: _spec(workload, engine, options) for engine in engines}
+    for number in range(1, options.runs + 1):
+        for engine in engines:
+            figures = figures_of_run(measure(specs[engine]), CALL_S if workload.makes_calls else None)
+            runs[engine].append(figures)
+            print(
+                f"{workload.name} {engine} {number}/{options.runs}: {figures['records_per_s']:,.0f} records/s",
+                file=sys.stderr,
+            )
+    for engine in engines:
+        _print(summary_line(_head(specs[engine], workload), runs[engine]))
+    if options.engine == "both":
+        _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
+
+
+def _spec(workload: Workload, engine: str, options: argparse.Namespace) -> RunSpec:
+    return RunSpec(
+        workload=workload.name,
+        engine=engine,
+        mode=options.mode,
+        n=options.n or workload.n[options.mode],
+        keys=options.keys or workload.keys,
+        parallelism=options.parallelism,
+    )
+
+
+def _head(spec: RunSpec, workload: Workload) -> dict[str, Any]:
+    head: dict[str, Any] = {
+        "workload": spec.workload,
+        "engine": spec.engine,
+        "mode": spec.mode,
+        "n": spec.n,
+        "keys": spec.keys,
+        "parallelism": spec.parallelism,
+    }
+    if spec.engine == "raw" and workload.raw != workload.name:
+        head["raw_program"] = workload.raw
+    return head
+
+
+def _print(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)

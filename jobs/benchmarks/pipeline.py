@@ -1,0 +1,101 @@
+"""The job around the operator, the same for every engine: numbers -> rows -> key -> operator -> discarding sink."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyflink.common import Configuration, Row, Types, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.java_gateway import get_gateway
+
+from jobs.benchmarks.workloads import POOL_THREADS, WORKLOADS
+
+if TYPE_CHECKING:
+    from pyflink.datastream import DataStream, KeyedProcessFunction
+
+    from jobs.benchmarks.run import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def record_type() -> Any:
+    """Type of the records before and after the operator: (key, number)."""
+    return Types.ROW([Types.STRING(), Types.LONG()])
+
+
+def execute(spec: RunSpec) -> None:
+    """Run one job to its end; the figures are written by the gauge inside it."""
+    env = StreamExecutionEnvironment.get_execution_environment(configuration(spec.mode))
+    env.set_parallelism(spec.parallelism)
+    keys = spec.keys
+    source = env.from_source(NumberSequenceSource(0, spec.n - 1), WatermarkStrategy.no_watermarks(), "numbers").map(
+        lambda number: Row(str(number % keys), number), output_type=record_type()
+    )
+    if spec.engine == "agent":
+        result = _with_agent(env, source, spec)
+    elif spec.engine == "async":
+        result = _with_async_data_stream(source)
+    else:
+        keyed = source.key_by(_key_of, key_type=Types.STRING())
+        result = keyed.process(_raw_function(spec), output_type=record_type())
+    sink = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+    result._j_data_stream.sinkTo(sink)  # noqa: SLF001 - PyFlink does not wrap this sink
+    env.execute(f"benchmark {spec.workload} {spec.engine}")
+
+
+def configuration(mode: str) -> Configuration:
+    """What all engines run with, spelled out so that no engine gets a default the other does not have."""
+    options = {
+        "python.execution-mode": mode,
+        # Flink would take `python` from PATH, which need not be this interpreter (facts 1 and 2).
+        "python.executable": sys.executable,
+        "python.client.executable": sys.executable,
+        "python.pythonpath": os.pathsep.join([sysconfig.get_paths()["purelib"], str(ROOT)]),
+        "python.fn-execution.bundle.size": "1000",
+        "python.fn-execution.bundle.time": "10",
+        "execution.buffer-timeout.interval": "10 ms",
+        "state.backend.type": "hashmap",
+    }
+    conf = Configuration()
+    for key, value in options.items():
+        conf.set_string(key, value)
+    return conf
+
+
+def _key_of(record: Row) -> str:
+    key: str = record[0]
+    return key
+
+
+def _raw_function(spec: RunSpec) -> KeyedProcessFunction:
+    from jobs.benchmarks import raw, raw_io
+
+    program = WORKLOADS[spec.workload].raw
+    if program == "echo":
+        return raw.Echo()
+    if program == "counter":
+        return raw.Counter()
+    return raw_io.Pump(spec.mode, pooled=program == "io_sync_pool")
+
+
+def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSpec) -> DataStream:
+    from flink_agents_py import AgentsExecutionEnvironment
+    from jobs.benchmarks.agents import AGENTS
+
+    agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
+    if spec.workload == "io_sync_pool":
+        agents_env.get_config().set("num-async-threads", POOL_THREADS)
+    applied = agents_env.from_datastream(source, _key_of, key_type=Types.STRING()).apply(AGENTS[spec.workload]())
+    result: DataStream = applied.to_datastream(record_type())
+    return result
+
+
+def _with_async_data_stream(source: DataStream) -> DataStream:
+    from jobs.benchmarks.async_io import with_async_calls
+
+    return with_async_calls(source, record_type())
