@@ -1,0 +1,82 @@
+"""The Flink that comes with the apache-flink package: where it is, and a configuration of our own for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import sysconfig
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from flink_agents_py.errors import EnvironmentSetupError
+from flink_agents_py.flink.java import java_environment
+
+
+def flink_home() -> Path:
+    """The folder with Flink's ``bin``, ``conf`` and ``lib``.
+
+    Raises:
+        EnvironmentSetupError: apache-flink is not installed.
+    """
+    spec = importlib.util.find_spec("pyflink")
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvironmentSetupError("pyflink cannot be imported", fix="pip install apache-flink")
+    return Path(spec.submodule_search_locations[0])
+
+
+def python_path(extra: Sequence[str | Path] = ()) -> list[str]:
+    """Folders a worker imports from: ``extra``, the folder this package lies in, this environment's packages.
+
+    Named one by one, as a worker in thread mode does not read the ``.pth`` file of an editable installation.
+    """
+    project = Path(__file__).parents[2]
+    folders = [*extra, project, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return list(dict.fromkeys(str(Path(folder).absolute()) for folder in folders))
+
+
+def free_ports(count: int) -> list[int]:
+    """That many different TCP ports of localhost which nobody listens on now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def write_configuration(directory: Path, settings: Mapping[str, Any]) -> None:
+    """Fill ``directory`` with a copy of Flink's own configuration, changed by ``settings``."""
+    from ruamel.yaml import YAML  # a dependency of apache-flink
+
+    shutil.copytree(flink_home() / "conf", directory, dirs_exist_ok=True)
+    file = directory / "config.yaml"
+    merged = {**_flatten(YAML(typ="safe").load(file) or {}), **settings}
+    # JSON scalars are YAML scalars; one line a key is what Flink's shell scripts can read too.
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in merged.items()]
+    file.write_text("".join(lines), encoding="utf-8")
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def client_environment(home: Path) -> dict[str, str]:
+    """Environment of Flink's scripts for a cluster in ``home``: nothing of another Flink on this machine leaks in."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("FLINK_", "_FLINK_", "_PYFLINK"))}
+    ours.update(java_environment())
+    ours["FLINK_CONF_DIR"] = str(home / "conf")
+    ours["FLINK_LOG_DIR"] = str(home / "log")
+    ours["FLINK_PID_DIR"] = str(home / "tmp")
+    # The default is $USER, which need not be set.
+    ours["FLINK_IDENT_STRING"] = "agents"
+    return ours
