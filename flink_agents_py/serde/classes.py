@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flink_agents_py.errors import DecodeError
+from flink_agents_py.serde import pickles
 
 _set = object.__setattr__
 _BUILTIN_CONTENT = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex, BaseException)
@@ -41,20 +42,21 @@ def is_importable(cls: type) -> bool:
         return False
 
 
-def find_class(reference: str, base: type | None = None) -> Any:
-    """The class of that name.
+def find_class(document: dict[str, Any], base: type) -> Any:
+    """The class a document refers to: ``{"c": name}``, with ``"b"`` if it was pickled by value.
 
     Raises:
         DecodeError: nothing of that name can be imported, or it is no subclass of ``base``.
     """
+    reference: str = document["c"]
     try:
-        cls = _lookup(reference)
+        cls = pickles.load_class(document["b"]) if "b" in document else _lookup(reference)
     except (ImportError, AttributeError, ValueError) as error:
         raise DecodeError(
             f"a stored value is of class {reference}, which cannot be imported here: {error}",
             fix="keep an alias under the old name, make its module importable on the workers, or migrate the state",
         ) from error
-    if not isinstance(cls, type) or (base is not None and not issubclass(cls, base)):
+    if not isinstance(cls, type) or not issubclass(cls, base):
         raise DecodeError(
             f"a stored value is of class {reference}, which is now {cls!r}",
             fix="let the name refer to a class of the kind it was when the value was written",
@@ -64,19 +66,19 @@ def find_class(reference: str, base: type | None = None) -> Any:
 
 @lru_cache(maxsize=4096)
 def kind_of(cls: type) -> str:
-    """How instances of a class without an own encoding are written: the name of a writer method."""
+    """How instances of a class without an own encoding are written: the ending of a writer method's name."""
     if issubclass(cls, Enum):
-        return "on_enum"
+        return "enum"
     if issubclass(cls, BaseModel):
-        return "on_model"
-    if cls.__bases__ == (tuple,) and hasattr(cls, "_fields") and hasattr(cls, "_field_defaults"):
-        return "on_named"
+        return "model"
+    if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_field_defaults"):
+        return "named"
     if dataclasses.is_dataclass(cls) and not issubclass(cls, _BUILTIN_CONTENT):
-        return "on_data"
+        return "data"
     pyflink = sys.modules.get("pyflink.common.types")
     if pyflink is not None and cls is pyflink.Row:
-        return "on_row"
-    return "on_pickled"
+        return "row"
+    return "pickled"
 
 
 def version_of(cls: type) -> int:
@@ -84,7 +86,7 @@ def version_of(cls: type) -> int:
     return int(getattr(cls, "__state_version__", 0))
 
 
-def other_attributes(value: Any, fields: set[str]) -> dict[str, Any]:
+def other_attributes(value: Any, fields: list[str]) -> dict[str, Any]:
     """Attributes of a dataclass instance that are no fields (set in ``__post_init__``, say), cached ones aside."""
     cls = type(value)
     return {
@@ -96,7 +98,7 @@ def other_attributes(value: Any, fields: set[str]) -> dict[str, Any]:
 
 def build_data(document: dict[str, Any]) -> Any:
     """A dataclass instance from ``{"c": class, "n": version, "v": fields, "x": other attributes}``."""
-    cls = find_class(document["c"])
+    cls: Any = find_class(document, object)
     if not dataclasses.is_dataclass(cls):
         raise DecodeError(
             f"a stored value is of dataclass {document['c']}, which is no dataclass now",
@@ -104,7 +106,7 @@ def build_data(document: dict[str, Any]) -> Any:
         )
     known = {field.name: field for field in dataclasses.fields(cls)}
     fields = _fields_now(cls, document, set(known))
-    value = cls.__new__(cls)
+    value = cls.__new__(cls)  # type: ignore[arg-type]  # is_dataclass narrows Any to "a class or an instance"
     for name, field in known.items():
         if name in fields:
             item = fields[name]
@@ -112,8 +114,10 @@ def build_data(document: dict[str, Any]) -> Any:
             item = field.default
         elif field.default_factory is not dataclasses.MISSING:
             item = field.default_factory()
-        else:
+        elif field.init:
             raise _missing(document["c"], name)
+        else:
+            continue  # it was not set in the stored instance either
         _set(value, name, item)
     for name, item in document.get("x", {}).items():
         _set(value, name, item)
@@ -122,17 +126,17 @@ def build_data(document: dict[str, Any]) -> Any:
 
 def build_named(document: dict[str, Any]) -> Any:
     """A named tuple from ``{"c": class, "n": version, "v": fields}``."""
-    cls = find_class(document["c"], tuple)
-    fields = _fields_now(cls, document, set(cls._fields))
+    cls = find_class(document, tuple)
+    fields = {**cls._field_defaults, **_fields_now(cls, document, set(cls._fields))}
     for name in cls._fields:
-        if name not in fields and name not in cls._field_defaults:
+        if name not in fields:
             raise _missing(document["c"], name)
-    return cls(**fields)
+    return cls._make(fields[name] for name in cls._fields)
 
 
 def build_model(document: dict[str, Any]) -> Any:
     """A pydantic model from ``{"c": class, "n": version, "v": fields, "s": fields set, "e": extra, "p": private}``."""
-    cls = find_class(document["c"], BaseModel)
+    cls = find_class(document, BaseModel)
     known = cls.model_fields
     extra = document.get("e")
     open_model = cls.model_config.get("extra") == "allow"

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from flink_agents_py.errors import DecodeError
-from flink_agents_py.serde.reader import revive, revive_tree, revive_trusted_only
-from flink_agents_py.serde.text import TAG_TEXT, dumps, is_plain, is_unicode, quote
+from flink_agents_py.serde.reader import revive, revive_tree, revive_without_pickle
+from flink_agents_py.serde.text import TAG_TEXT, dumps, is_unicode, plain_text, quote
 from flink_agents_py.serde.writer import Writer
 
-_plain_decoder = json.JSONDecoder()
-_scan = _plain_decoder.scan_once
-_decoder = json.JSONDecoder(object_hook=revive)
-_decoder_without_pickle = json.JSONDecoder(object_hook=revive_trusted_only)
+_decoder = json.JSONDecoder()
+_typed_decoder = json.JSONDecoder(object_hook=revive)
+_typed_decoder_without_pickle = json.JSONDecoder(object_hook=revive_without_pickle)
+# What `JSONDecoder.decode` itself calls, between two regular expressions for blanks that our text does not have.
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]  # not in typeshed
+
+_INT64 = 1 << 63
+
+# Texts of values that need no second look; None where they do. A table costs one lookup, whatever the type.
+_SHORTCUTS: dict[type, Callable[[Any], str | None]] = {
+    str: lambda value: quote(value) if value.isascii() or is_unicode(value) else None,
+    int: lambda value: repr(value) if -_INT64 <= value < _INT64 else None,
+    float: lambda value: repr(value) if value - value == 0.0 else None,  # neither NaN nor infinite
+    bool: {True: "true", False: "false"}.get,
+    type(None): lambda _: "null",
+    dict: plain_text,
+    list: plain_text,
+}
 
 
 def encode(value: Any, *, allow_pickle: bool = True, nan: bool = True) -> str:
@@ -27,46 +42,30 @@ def encode(value: Any, *, allow_pickle: bool = True, nan: bool = True) -> str:
     Raises:
         EncodeError: something inside has no encoding; the message names the path to it.
     """
-    kind = type(value)
-    if kind is str:
-        if value.isascii():
-            return quote(value)
-    elif kind is int:
-        if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
-            return repr(value)
-    elif kind is float:
-        if value - value == 0.0:  # neither NaN nor infinite
-            return repr(value)
-    elif value is None:
-        return "null"
-    elif kind is bool:
-        return "true" if value else "false"
-    elif (kind is dict or kind is list) and is_plain(value):
-        try:
-            text = dumps(value)
-        except ValueError:  # NaN, infinity, an enormous integer
-            pass
-        else:
-            if text.isascii() or is_unicode(text):
-                return text
-    return dumps(Writer(allow_pickle, nan).write(value))
+    shortcut = _SHORTCUTS.get(type(value))
+    text = None if shortcut is None else shortcut(value)
+    return dumps(Writer(allow_pickle=allow_pickle, nan=nan).write(value)) if text is None else text
 
 
 def decode(text: str, *, allow_pickle: bool = True) -> Any:
     """The value that :func:`encode` wrote.
+
+    Args:
+        text: from :func:`encode`.
+        allow_pickle: pass ``False`` for text that anybody may have written: a pickle can run any code.
 
     Raises:
         DecodeError: the text is damaged, or a class it names is missing or has changed beyond its migrations.
     """
     try:
         if TAG_TEXT in text:
-            return (_decoder if allow_pickle else _decoder_without_pickle).decode(text)
+            return (_typed_decoder if allow_pickle else _typed_decoder_without_pickle).decode(text)
         value, end = _scan(text, 0)
         # Anything but our own compact text (blanks around it, a second value) goes the long way.
-        return value if end == len(text) else _plain_decoder.decode(text)
+        return value if end == len(text) else _decoder.decode(text)
     except (ValueError, StopIteration, RecursionError) as error:
         raise DecodeError(
-            f"a stored value is no JSON text: {error or type(error).__name__}",
+            f"a stored value is no JSON text: {type(error).__name__}: {error}",
             where=f"{text[:80]!r}",
             fix="check what wrote it; nothing but flink_agents_py.serde.encode may",
         ) from error
@@ -74,9 +73,9 @@ def decode(text: str, *, allow_pickle: bool = True) -> Any:
 
 def to_plain(value: Any, *, allow_pickle: bool = True, nan: bool = True) -> Any:
     """As :func:`encode`, but a JSON-able structure; it shares no mutable part with ``value``."""
-    return Writer(allow_pickle, nan).write(value)
+    return Writer(allow_pickle=allow_pickle, nan=nan).write(value)
 
 
 def from_plain(plain: Any, *, allow_pickle: bool = True) -> Any:
-    """The value that :func:`to_plain` wrote; JSON without our tags comes back as it is (copied)."""
-    return revive_tree(plain, revive if allow_pickle else revive_trusted_only)
+    """As :func:`decode`, but from a structure; JSON without our tags comes back as it is (a copy)."""
+    return revive_tree(plain, revive if allow_pickle else revive_without_pickle)

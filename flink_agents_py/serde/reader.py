@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import importlib
-import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum, Flag
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from flink_agents_py.errors import DecodeError
+from flink_agents_py.serde import pickles
 from flink_agents_py.serde.classes import build_data, build_model, build_named, find_class
 from flink_agents_py.serde.text import TAG
 
@@ -43,9 +44,9 @@ def revive(document: Document) -> Any:
         ) from error
 
 
-def revive_trusted_only(document: Document) -> Any:
+def revive_without_pickle(document: Document) -> Any:
     """As :func:`revive`, but refuses pickles: for text that anybody may have written."""
-    if document.get(TAG) == "pickle":
+    if document.get(TAG) == "pickle" or (TAG in document and "b" in document):
         raise DecodeError(
             f"the text carries a pickled {document.get('c')}, which could run any code",
             fix="pass allow_pickle=True if you trust whoever wrote it",
@@ -80,7 +81,7 @@ def _clock(cls: Any) -> Callable[[Document], Any]:
 
 
 def _enum(document: Document) -> Any:
-    cls = find_class(document["c"])
+    cls = find_class(document, Enum)
     try:
         return cls[document["v"]]
     except KeyError:
@@ -118,11 +119,10 @@ _READERS: dict[str, Callable[[Document], Any]] = {
     "decimal": lambda document: Decimal(document["v"]),
     "uuid": lambda document: UUID(hex=document["v"]),
     "enum": _enum,
-    "flag": lambda document: find_class(document["c"])(document["v"]),
+    "flag": lambda document: find_class(document, Flag)(document["v"]),
     "data": build_data,
     "named": build_named,
     "model": build_model,
     "row": _row,
-    # State and journals are written by this program; text from elsewhere goes through revive_trusted_only.
-    "pickle": lambda document: pickle.loads(base64.b64decode(document["v"])),  # noqa: S301
+    "pickle": lambda document: pickles.load(document["v"]),
 }

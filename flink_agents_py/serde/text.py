@@ -23,6 +23,11 @@ _STR_ONLY = frozenset({str})
 quote: Callable[[str], str] = json.encoder.encode_basestring
 
 
+def has_plain_keys(value: dict[Any, Any]) -> bool:
+    """Whether the dictionary can be a JSON object as it is."""
+    return _STR_ONLY.issuperset(map(type, value)) and TAG not in value
+
+
 def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether the exact types in a ``dict`` or ``list`` are JSON's own.
 
@@ -32,7 +37,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         return False
     if type(value) is dict:
         # `issuperset(map(type, ...))` runs without a Python frame per item: this is most of the speed of `encode`.
-        if not _STR_ONLY.issuperset(map(type, value)) or TAG in value:
+        if not has_plain_keys(value):
             return False
         value = value.values()
     if LEAVES.issuperset(map(type, value)):
@@ -49,7 +54,7 @@ def _refuse(value: Any) -> Any:
 
 
 def _dumper(sort_keys: bool) -> Callable[[Any], str]:
-    make = json.encoder.c_make_encoder
+    make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # an interpreter without the C accelerator
         return json.JSONEncoder(
             ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, separators=(",", ":"), check_circular=False
@@ -75,3 +80,14 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def plain_text(value: Any, dump: Callable[[Any], str] = dumps) -> str | None:
+    """JSON text of a ``dict`` or ``list`` that JSON and UTF-8 can carry as it is, else ``None``."""
+    if not is_plain(value):
+        return None
+    try:
+        text = dump(value)
+    except ValueError:  # NaN, infinity, an enormous integer
+        return None
+    return text if text.isascii() or is_unicode(text) else None
