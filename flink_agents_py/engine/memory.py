@@ -1,0 +1,260 @@
+"""The memory of a run: a write-back cache over the map of the key, and one overlay for each running action.
+
+A :class:`RunMemory` reads each path once, collects what the actions of the run committed, and writes it out in
+``flush``. A :class:`TaskMemory` holds what one action has changed and not committed (S3): dropping it undoes the
+action. Two actions of a run that are suspended at once see each other's changes when those are committed; where they
+touch the same field, the last commit wins.
+
+The tree stays a tree whoever wins. An overlay is made of changes that can be made again on another tree: fields
+removed, objects created, values set. If another action commits a change of the tree's shape in between, the overlay is
+made again on the new tree before it is next used. So a field set in an object that somebody else removed brings the
+object back with that field alone, and an object removed takes along what others committed into it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from flink_agents_py.engine.memory_item import ABSENT, Item, from_text, to_text
+from flink_agents_py.engine.memory_path import join, split
+from flink_agents_py.engine.memory_view import MemoryView
+from flink_agents_py.engine.ports import MapPort
+from flink_agents_py.errors import MemoryOverwriteError, MemoryPathError
+from flink_agents_py.memory import MemoryObject, MemoryRef
+
+_UNKNOWN = object()
+_refs: dict[str, dict[str, MemoryRef]] = {"sensory": {}, "short_term": {}}  # by kind, shared by all runs: memory_view
+
+
+class RunMemory:
+    """One memory during one run.
+
+    Args:
+        backing: the map of the key; ``None`` keeps everything here (sensory memory).
+        kind: which memory it is (a value of :class:`~flink_agents_py.memory.MemoryType`).
+    """
+
+    __slots__ = ("_backing", "_own", "_read", "dirty", "items", "kind", "refs", "shape")
+
+    def __init__(self, backing: MapPort | None, kind: Literal["sensory", "short_term"]) -> None:
+        self._backing = backing
+        self._own: dict[str, str] = {}
+        self._read: Callable[[str], str | None] = self._own.get if backing is None else backing.get
+        self.kind = kind
+        self.refs = _refs[kind]
+        self.items: dict[str, Item] = {}  # all that was read or committed
+        self.dirty: dict[str, Item] = {}  # committed since the last flush
+        self.shape = 0  # counts commits that created or removed anything
+
+    def begin(self, guard: Callable[[], None] | None = None) -> TaskMemory:
+        """What one action works on; ``guard`` is called on every access and may refuse it by raising."""
+        return TaskMemory(self, guard)
+
+    def item(self, path: str) -> Item:
+        """The committed item at ``path``."""
+        item = self.items.get(path, _UNKNOWN)
+        if item is not _UNKNOWN:
+            return item
+        if path:
+            split(path)  # refuses what is no path
+        text = self._read(path)
+        nothing: Item = ABSENT if path else {}  # a root without fields is not stored
+        item = nothing if text is None else from_text(path, text)
+        self.items[path] = item
+        return item
+
+    def flush(self) -> None:
+        """Write what was committed since the last flush, each path once."""
+        dirty = self.dirty
+        if not dirty or self._backing is None:
+            return
+        for path, item in dirty.items():
+            if item is ABSENT or (not path and not item):
+                self._backing.remove(path)
+            else:
+                self._backing.put(path, to_text(item))
+        dirty.clear()
+
+    def dump(self) -> dict[str, str]:
+        """All that was committed, path -> item, for the run's record; only of a memory without backing."""
+        own = self._own
+        for path, item in self.dirty.items():
+            if item is ABSENT or (not path and not item):
+                own.pop(path, None)
+            else:
+                own[path] = to_text(item)
+        self.dirty.clear()
+        return dict(own)
+
+    def load(self, items: dict[str, str]) -> None:
+        """Start from what :meth:`dump` returned."""
+        self._own.update(items)
+
+
+class TaskMemory:
+    """What one action sees: the memory of its run under its own changes. :attr:`root` is for the user."""
+
+    __slots__ = ("_created", "_removed", "_reshaped", "guard", "root", "run", "shape", "writes")
+
+    def __init__(self, run: RunMemory, guard: Callable[[], None] | None) -> None:
+        self.run = run
+        self.guard = guard
+        self.writes: dict[str, Item] = {}
+        self.shape = run.shape  # of the tree that `writes` was made on
+        self._removed: dict[str, None] = {}  # paths of the run's tree that this action removed or replaced
+        self._created: set[str] = set()  # objects in `writes` that are new, not just changed in their child list
+        self._reshaped = False
+        self.root: MemoryObject = MemoryView(self, "")
+
+    def commit(self) -> None:
+        """Make the changes part of the run."""
+        if not self.writes and not self._removed:
+            return
+        run = self.run
+        if self.shape != run.shape:
+            self.rebase()
+        run.items.update(self.writes)
+        run.dirty.update(self.writes)
+        self.writes = {}
+        if self._reshaped:
+            run.shape += 1
+            self.shape = run.shape
+            self._removed, self._created, self._reshaped = {}, set(), False
+
+    def item(self, path: str) -> Item:
+        """The item at ``path`` as this action sees it."""
+        item = self.writes.get(path, _UNKNOWN)
+        return self.run.item(path) if item is _UNKNOWN else item
+
+    def place(self, path: str, item: Item, *, overwrite: bool, force: bool = False) -> None:
+        """Put a value where there is none yet; ``force`` makes objects of the values on the way."""
+        split(path)  # the root is an object that nothing can replace
+        old = self.item(path)
+        if type(old) is dict:
+            if not overwrite:
+                raise MemoryOverwriteError(
+                    f"{path!r} is an object, setting it would lose its fields",
+                    where=f"memory path {path!r}",
+                    fix="pass overwrite=True to replace it, or set a field of it",
+                )
+            self._remember_removal(path)
+            self._erase(path)
+        elif old is ABSENT:
+            self._attach(path, force)
+        self.writes[path] = item
+
+    def make(self, path: str, *, overwrite: bool, force: bool = False) -> None:
+        """Put an object where there is none yet."""
+        old = self.item(path)
+        if type(old) is dict:
+            if force:  # somebody else has created it as well: it stays a change of ours
+                self._children(path)
+                self._created.add(path)
+            return
+        if old is ABSENT:
+            self._attach(path, force)
+        elif not overwrite:
+            raise MemoryOverwriteError(
+                f"{path!r} is a plain value, an object would replace it",
+                where=f"memory path {path!r}",
+                fix="pass overwrite=True to replace it",
+            )
+        else:
+            self._remember_removal(path)
+        self._create(path)
+
+    def remove(self, path: str) -> bool:
+        """Remove a field with all below it."""
+        if self.item(path) is ABSENT:
+            return False
+        self._remember_removal(path)
+        self._detach(path)
+        return True
+
+    def rebase(self) -> None:
+        """Make the changes again on the tree as others have committed it meanwhile; ours win."""
+        changes, created = self.writes, self._created
+        self.shape = self.run.shape
+        self.writes, self._created = {}, set()
+        for path in self._removed:
+            if self.item(path) is not ABSENT:
+                self._detach(path)
+        for path, change in changes.items():
+            if type(change) is not dict:
+                if change is not ABSENT:
+                    self.place(path, change, overwrite=True, force=True)
+            elif path in created:  # else only its child list changed, by changes that come by themselves
+                self.make(path, overwrite=True, force=True)
+
+    # --- changing the tree ------------------------------------------------------------------------------------------
+
+    def _children(self, path: str) -> dict[str, None]:
+        """The child list of an object, ours to change."""
+        children: dict[str, None] = self.item(path)
+        if path not in self.writes:
+            self.writes[path] = children = children.copy()
+            self._reshaped = True
+        return children
+
+    def _create(self, path: str) -> dict[str, None]:
+        children: dict[str, None] = {}
+        self.writes[path] = children
+        self._created.add(path)
+        self._reshaped = True
+        return children
+
+    def _attach(self, path: str, force: bool) -> None:
+        """Add an absent path to its parent's child list, creating the objects missing on the way.
+
+        A plain value on the way is an error, or becomes an object if ``force``.
+        """
+        segments = []
+        above = path
+        while True:
+            above, segment = split(above)
+            segments.append(segment)
+            item = self.item(above)
+            if type(item) is dict:
+                break
+            if item is not ABSENT and not force:
+                raise MemoryPathError(
+                    f"{path!r} leads through {above!r}, which is a plain value",
+                    where=f"memory path {path!r}",
+                    fix=f"choose another path, or make it an object first: new_object({above!r}, overwrite=True)",
+                )
+        children = self._children(above)
+        while True:
+            segment = segments.pop()
+            children[segment] = None
+            above = join(above, segment)
+            if not segments:
+                break
+            children = self._create(above)
+        # Out of the way of an earlier removal: the order of `writes` is the order in which children are made again.
+        self.writes.pop(path, None)
+
+    def _detach(self, path: str) -> None:
+        """Remove an existing path, all below it, and its name in the parent's child list."""
+        self._erase(path)
+        parent, segment = split(path)
+        if type(self.item(parent)) is dict:
+            self._children(parent).pop(segment, None)
+
+    def _erase(self, path: str) -> None:
+        """Leave nothing at ``path`` and below; child lists say what there is."""
+        self._reshaped = True
+        paths = [path]
+        while paths:
+            path = paths.pop()
+            item = self.item(path)
+            if type(item) is dict:
+                paths += [join(path, segment) for segment in item]
+            self.writes.pop(path, None)
+            self._created.discard(path)
+            if self.run.item(path) is not ABSENT:
+                self.writes[path] = ABSENT
+
+    def _remember_removal(self, path: str) -> None:
+        if self.run.item(path) is not ABSENT:
+            self._removed[path] = None
