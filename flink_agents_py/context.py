@@ -22,6 +22,8 @@ class RunnerContext(ABC):
     ``durable_execute*`` raises :class:`~flink_agents_py.errors.WrongThreadError`.
     """
 
+    __slots__ = ()
+
     # --- the run ----------------------------------------------------------------------------------------------------
 
     @property

@@ -24,9 +24,11 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_agents_py.errors import DecodeError
-from flink_agents_py.serde import decode, encode, from_plain, to_plain
+from flink_agents_py.serde import encode, from_plain, to_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import Self
 
 _BASE_FIELDS = frozenset({"type", "attributes"})
@@ -276,26 +278,26 @@ class EventType:
     OutputEvent: str = OutputEvent.EVENT_TYPE
 
 
-def encode_event(event: Event) -> list[Any]:
-    """The event as a plain list for state records: id, type, class, encoded attributes, lineage."""
-    cls = type(event)
-    reference = "" if cls is Event else f"{cls.__module__}:{cls.__qualname__}"
-    upstream = event.upstream_event_id
-    return [
-        event.id.hex,
-        event.type,
-        reference,
-        encode(event.all_attributes()),
-        upstream.hex if upstream else None,
-        event.upstream_action_name,
-    ]
+def encode_event(event: Event) -> str:
+    """The event as JSON text for state records: id, type, class, attributes, lineage. Computed once per event."""
+    values = event.__dict__
+    known: str | None = values.get("_encoded")
+    if known is None:
+        cls = type(event)
+        reference = "" if cls is Event else f"{cls.__module__}:{cls.__qualname__}"
+        upstream = event.upstream_event_id
+        lineage = [upstream.hex if upstream else None, event.upstream_action_name]
+        head = json.dumps([event.id.hex, event.type, reference, *lineage], separators=(",", ":"))
+        known = f"{head[:-1]},{encode(event.all_attributes())}]"
+        values["_encoded"] = known
+    return known
 
 
-def decode_event(record: list[Any], classes: dict[str, type[Event]]) -> Event:
+def decode_event(record: list[Any], classes: Mapping[str, type[Event]]) -> Event:
     """Read what :func:`encode_event` wrote; a class that ``classes`` does not know gives a plain :class:`Event`."""
-    event_id, event_type, reference, attributes, upstream, action = record
+    event_id, event_type, reference, upstream, action, attributes = record
     event = Event.__new__(Event)
-    _fill(event, event_type, decode(attributes))
+    _fill(event, event_type, from_plain(attributes))
     event.__dict__["_id"] = UUID(hex=event_id)
     if upstream is not None or action is not None:
         event.__dict__["_lineage"] = (UUID(hex=upstream) if upstream else None, action)

@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import sysconfig
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,16 @@ def flink_home() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentSetupError("pyflink cannot be imported", fix="pip install apache-flink")
     return Path(spec.submodule_search_locations[0])
+
+
+def shell_safe_flink_home() -> Path:
+    """:func:`flink_home`, or a link to it in a new temporary folder: Flink's shell scripts break on a space in it."""
+    home = flink_home()
+    if " " not in str(home):
+        return home
+    link = Path(tempfile.mkdtemp(prefix="flink-home-")) / "flink"
+    link.symlink_to(home, target_is_directory=True)
+    return link
 
 
 def python_path(extra: Sequence[str | Path] = ()) -> list[str]:
@@ -70,10 +81,13 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def client_environment(home: Path) -> dict[str, str]:
-    """Environment of Flink's scripts for a cluster in ``home``: nothing of another Flink on this machine leaks in."""
+def script_environment(flink: Path, home: Path) -> dict[str, str]:
+    """Environment of the scripts of ``flink`` for a cluster in ``home``; nothing of another Flink leaks in."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("FLINK_", "_FLINK_", "_PYFLINK"))}
     ours.update(java_environment())
+    # Flink's scripts would resolve a link; this is how pyflink-shell.sh tells them not to.
+    ours["FLINK_HOME"] = str(flink)
+    ours["_FLINK_HOME_DETERMINED"] = "true"
     ours["FLINK_CONF_DIR"] = str(home / "conf")
     ours["FLINK_LOG_DIR"] = str(home / "log")
     ours["FLINK_PID_DIR"] = str(home / "tmp")

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING
 
 from flink_agents_py.errors import EnvironmentSetupError
 from flink_agents_py.flink.installation import (
-    client_environment,
-    flink_home,
     free_ports,
     python_path,
+    script_environment,
+    shell_safe_flink_home,
     write_configuration,
 )
 from flink_agents_py.flink.processes import Daemon, kill_daemon, start_daemon, stop_daemons
@@ -71,6 +71,7 @@ class StandaloneCluster(JobManagerClient):
         self.home = Path(home or tempfile.mkdtemp(prefix="flink-cluster-")).absolute()
         self._config = dict(config or {})
         self._python_path = python_path(pythonpath)
+        self._flink = Path()
         self._jobmanager: Daemon | None = None
         self._taskmanagers: list[Daemon] = []
         super().__init__("")
@@ -90,6 +91,7 @@ class StandaloneCluster(JobManagerClient):
         state = json.loads(state_file.read_text(encoding="utf-8"))
         cluster = cls(len(state["taskmanagers"]), state["slots"], home=home, pythonpath=state["pythonpath"])
         cluster.rest_url = state["rest_url"]
+        cluster._flink = Path(state["flink"])
         cluster._jobmanager = Daemon(*state["jobmanager"])
         cluster._taskmanagers = [Daemon(*record) for record in state["taskmanagers"]]
         return cluster
@@ -118,6 +120,7 @@ class StandaloneCluster(JobManagerClient):
             raise EnvironmentSetupError(
                 "a cluster has been started here and not been stopped", where=str(self.home), fix="stop it first"
             )
+        self._flink = shell_safe_flink_home()
         rest_port, rpc_port = free_ports(2)
         self.rest_url = f"http://localhost:{rest_port}"
         for name in ("log", "tmp"):
@@ -130,6 +133,7 @@ class StandaloneCluster(JobManagerClient):
                 "taskmanager.numberOfTaskSlots": self._slots,
                 "io.tmp.dirs": str(self.home / "tmp"),
                 "web.tmpdir": str(self.home / "tmp"),
+                "web.upload.dir": str(self.home / "tmp"),
                 "execution.checkpointing.dir": (self.home / "checkpoints").as_uri(),
                 "python.executable": sys.executable,
                 "python.client.executable": sys.executable,
@@ -150,8 +154,8 @@ class StandaloneCluster(JobManagerClient):
     def _start(self, role: str, number: int) -> Daemon:
         # "start-foreground" replaces the shell by Java: the pid we get is the pid to kill.
         return start_daemon(
-            [str(flink_home() / "bin" / f"{role}.sh"), "start-foreground"],
-            environment=client_environment(self.home),
+            [str(self._flink / "bin" / f"{role}.sh"), "start-foreground"],
+            environment=script_environment(self._flink, self.home),
             output=self.log_dir / f"{role}-{number}.log",
         )
 
@@ -178,7 +182,7 @@ class StandaloneCluster(JobManagerClient):
         raise ValueError(f"{pid} is no living TaskManager of this cluster; those are {self.taskmanager_pids()}")
 
     def wait_for_taskmanagers(self, count: int, *, timeout: float = 60.0) -> None:
-        """Wait until at least ``count`` TaskManagers are registered.
+        """Wait until at least ``count`` TaskManagers have registered and offered their slots.
 
         The JobManager counts a killed one until its heartbeat times out (``heartbeat.timeout``, 50 s unless set).
         """
@@ -188,7 +192,8 @@ class StandaloneCluster(JobManagerClient):
                 if role == "jobmanager" and not daemon.alive():
                     raise EnvironmentSetupError(f"the {role} has died:\n{self._log_tail(role, number)}")
             try:
-                return int(self.overview()["taskmanagers"]) >= count
+                counts = self.overview()
+                return bool(counts["taskmanagers"] >= count and counts["slots-total"] >= count * self._slots)
             except EnvironmentSetupError:
                 return False  # not up yet
 
@@ -205,6 +210,8 @@ class StandaloneCluster(JobManagerClient):
         stop_daemons((daemon for _, _, daemon in self._daemons()), grace_s=_STOP_GRACE_S)
         self._jobmanager, self._taskmanagers = None, []
         (self.home / _STATE_FILE).unlink(missing_ok=True)
+        if self._flink.is_symlink():
+            shutil.rmtree(self._flink.parent, ignore_errors=True)
         shutil.rmtree(self.home if self._owns_home else self.home / "tmp", ignore_errors=True)
 
     def _daemons(self) -> list[tuple[str, int, Daemon]]:
@@ -220,6 +227,7 @@ class StandaloneCluster(JobManagerClient):
     def _save(self) -> None:
         state = {
             "rest_url": self.rest_url,
+            "flink": str(self._flink),
             "slots": self._slots,
             "pythonpath": self._python_path,
             "jobmanager": [self._jobmanager.pid, self._jobmanager.birth] if self._jobmanager else None,
@@ -231,12 +239,12 @@ class StandaloneCluster(JobManagerClient):
 
     def submit_command(self, job: str | Path, *args: str, options: Sequence[str] = ()) -> list[str]:
         """The command that submits ``job``; ``options`` are those of ``flink run`` (``-p 2``, ``-s SAVEPOINT``)."""
-        flink = str(flink_home() / "bin" / "flink")
+        flink = str(self._flink / "bin" / "flink")
         return [flink, "run", *options, "-pyclientexec", sys.executable, "-py", str(Path(job).absolute()), *args]
 
     def submit_environment(self) -> dict[str, str]:
         """The environment variables for :meth:`submit_command`."""
-        environment = client_environment(self.home)
+        environment = script_environment(self._flink, self.home)
         environment["PYTHONPATH"] = os.pathsep.join([*self._python_path, environment.get("PYTHONPATH", "")])
         return environment
 

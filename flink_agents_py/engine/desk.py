@@ -1,0 +1,271 @@
+"""The call desk: starts durable calls within the limits, and times their attempts, retries and sleeps (S8, S13).
+
+Single-threaded like the engine: it hands work to the executor and hears of completions only when drained. All waiting
+is a due time in a heap; the host sees the earliest one through :meth:`next_due_ms` and arms its timer for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import inspect
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.engine.journal import RAISED, RETURNED
+from flink_agents_py.engine.outcome import encode_error, encode_result
+from flink_agents_py.errors import CallTimeoutError, FlinkAgentsError
+from flink_agents_py.policies import retry_after_of
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.ports import CallExecutor, Clock
+    from flink_agents_py.engine.stats import Stats
+
+_ATTEMPT, _TOTAL, _DUE = "attempt", "total", "due"
+
+
+def is_async_function(func: Callable[..., Any]) -> bool:
+    """Whether calling ``func`` gives a coroutine (functions, methods, partials and objects with async ``__call__``)."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    return inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(getattr(func, "__call__", None))  # noqa: B004
+
+
+class CallDesk:
+    """Owner of all calls that have been started and have no outcome yet.
+
+    Args:
+        settled: told about each call that has got its outcome.
+        changed: told about each call whose record changed without an outcome (an attempt was counted, a retry is due).
+    """
+
+    def __init__(
+        self,
+        executor: CallExecutor,
+        clock: Clock,
+        stats: Stats,
+        *,
+        max_in_flight: int,
+        max_result_bytes: int,
+        settled: Callable[[DurableCall], None],
+        changed: Callable[[DurableCall], None],
+    ) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._stats = stats
+        self._max_in_flight = max_in_flight
+        self._max_result_bytes = max_result_bytes
+        self._settled = settled
+        self._changed = changed
+        self._number = 0
+        # Attempt number -> (call, threaded). An attempt that timed out stays until its completion arrives: until
+        # then it occupies its thread or connection, and that is what the limit is about.
+        self._in_flight: dict[int, tuple[DurableCall, bool]] = {}
+        self._threaded = 0
+        self._waiting: deque[DurableCall] = deque()
+        self._waiting_threaded: deque[DurableCall] = deque()
+        self._timers: list[tuple[int, int, str, DurableCall, int]] = []
+        self._timer_order = 0
+        self._compact_at = 1024
+
+    # --- for the engine ---------------------------------------------------------------------------------------------
+
+    @property
+    def load(self) -> int:
+        """Calls in flight or waiting for a place."""
+        return len(self._in_flight) + len(self._waiting) + len(self._waiting_threaded)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def start(self, call: DurableCall) -> None:
+        """Make the call, or go on with one that a restart interrupted."""
+        call.started = True
+        record = call.record
+        now = self._clock.now_ms()
+        if record.started_ms == 0:
+            record.started_ms = now
+            if call.func is None:
+                record.due_ms = now + round(call.args[0] * 1000)
+            self._note(call)
+        elif record.due_ms == 0 and record.attempts:
+            record.attempts -= 1  # in flight when the last attempt of the job ended: it is made again, not used up
+        total = call.timeouts.total
+        if total is not None:
+            self._push(record.started_ms + round(total * 1000), _TOTAL, call)
+        if call.func is None or record.due_ms > now:
+            self._push(record.due_ms, _DUE, call)
+        else:
+            self._enqueue(call)
+
+    def drain(self) -> None:
+        """Take in completions and due times; tells the engine about every call that got its outcome."""
+        for number, error, result in self._executor.completions():
+            entry = self._in_flight.pop(number, None)
+            if entry is None:
+                continue
+            call, threaded = entry
+            if threaded:
+                self._threaded -= 1
+            if call.number == number:
+                call.number = 0
+                if not call.done:
+                    self._attempt_ended(call, error, result)
+        if self._timers:
+            self._fire(self._clock.now_ms())
+        if self._waiting or self._waiting_threaded:
+            self._launch_waiting()
+
+    def next_due_ms(self) -> int | None:
+        """When the earliest timeout, retry or sleep is due; ``None`` if nothing is timed."""
+        while self._timers and self._timers[0][3].done:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def cancel(self, call: DurableCall) -> None:
+        """Give up a call nobody waits for any more; no attempt is made after this."""
+        if not call.done:
+            call.done = True
+            if call.number:
+                self._executor.cancel(call.number)
+
+    def call_now(self, call: DurableCall) -> None:
+        """Make the call on this very thread (``ctx.durable_execute``)."""
+        call.started = True
+        record = call.record
+        record.started_ms = record.started_ms or self._clock.now_ms()
+        record.attempts += 1
+        self._stats.attempts += 1
+        try:
+            result = call.func(*call.args, **call.kwargs)  # type: ignore[misc]
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError(
+                    f"ctx.durable_execute was given the coroutine function {record.function}; "
+                    "write: await ctx.durable_execute_async(...)"
+                )
+        except BaseException as error:  # noqa: BLE001 - every outcome is recorded, SystemExit of a library included
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            self._record(call, error, None)
+        else:
+            self._record(call, None, result)
+
+    # --- attempts ---------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, call: DurableCall) -> None:
+        threaded = not is_async_function(call.func)  # type: ignore[arg-type]
+        (self._waiting_threaded if threaded else self._waiting).append(call)
+        self._launch_waiting()
+
+    def _launch_waiting(self) -> None:
+        waiting, threaded = self._waiting, self._waiting_threaded
+        while waiting and len(self._in_flight) < self._max_in_flight:
+            self._launch(waiting.popleft(), threaded=False)
+        while (
+            threaded and len(self._in_flight) < self._max_in_flight and self._threaded < self._executor.threads
+        ):
+            self._launch(threaded.popleft(), threaded=True)
+
+    def _launch(self, call: DurableCall, *, threaded: bool) -> None:
+        if call.done:
+            return  # timed out or cancelled while it waited for its place
+        self._number += 1
+        number = self._number
+        call.number = number
+        call.record.attempts += 1
+        call.record.due_ms = 0
+        self._note(call)
+        self._stats.attempts += 1
+        self._in_flight[number] = (call, threaded)
+        self._threaded += threaded
+        self._stats.in_flight_max = max(self._stats.in_flight_max, len(self._in_flight))
+        if call.timeouts.attempt is not None:
+            self._push(self._clock.now_ms() + round(call.timeouts.attempt * 1000), _ATTEMPT, call, number)
+        self._executor.submit(number, call.func, call.args, call.kwargs, threaded=threaded)  # type: ignore[arg-type]
+
+    def _attempt_ended(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
+        if error is not None and call.record.attempts < call.retry.max_attempts and call.retry.retries(error):
+            delay = call.retry.delay_s(call.record.attempts, call.idempotency_key, retry_after_of(error))
+            due = self._clock.now_ms() + round(delay * 1000)
+            total = call.timeouts.total
+            # A retry that could only start after the deadline is none: report the error now, while it is still news.
+            if total is None or due < call.record.started_ms + round(total * 1000):
+                call.record.due_ms = due
+                self._stats.retries += 1
+                self._note(call)
+                self._push(due, _DUE, call)
+                return
+        self._settle(call, error, result)
+
+    def _fire(self, now: int) -> None:
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            _, _, kind, call, number = heapq.heappop(timers)
+            if call.done:
+                continue
+            if kind is _DUE:
+                if call.func is None:
+                    self._settle(call, None, None)
+                else:
+                    self._enqueue(call)
+            elif kind is _TOTAL:
+                self._timed_out(call, "total", call.timeouts.total)
+            elif call.number == number:
+                self._timed_out(call, "attempt", call.timeouts.attempt)
+
+    def _timed_out(self, call: DurableCall, kind: str, seconds: float | None) -> None:
+        self._stats.timeouts += 1
+        if call.number:
+            self._executor.cancel(call.number)
+            call.number = 0
+        error = CallTimeoutError(
+            f"the durable call {call.record.function} did not finish within its {kind} timeout of {seconds:g} s "
+            f"({call.record.attempts} attempt(s) made)",
+            where=call.task.place(),
+            fix="raise the timeout, or give the call a retry policy",
+        )
+        if kind == "attempt":
+            self._attempt_ended(call, error, None)
+        else:
+            self._settle(call, error, None)
+
+    # --- outcomes ---------------------------------------------------------------------------------------------------
+
+    def _settle(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
+        self._record(call, error, result)
+        self._settled(call)
+
+    def _record(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
+        record = call.record
+        if error is None:
+            try:
+                record.payload = encode_result(result, self._max_result_bytes, record.function)
+            except FlinkAgentsError as refused:
+                error = refused
+            else:
+                record.status = RETURNED
+                call.value = result
+        if error is not None:
+            record.payload, call.error = encode_error(error)
+            record.status = RAISED
+        call.done = True
+        if call.task.journal is not None:
+            call.task.journal.changed(call.ordinal)
+
+    def _note(self, call: DurableCall) -> None:
+        if call.task.journal is not None:
+            call.task.journal.changed(call.ordinal)
+        self._changed(call)
+
+    def _push(self, due_ms: int, kind: str, call: DurableCall, number: int = 0) -> None:
+        self._timer_order += 1
+        heapq.heappush(self._timers, (due_ms, self._timer_order, kind, call, number))
+        if len(self._timers) > self._compact_at:
+            # Timeouts of calls that are done long since would otherwise keep their runs in memory until they are due.
+            self._timers = [timer for timer in self._timers if not timer[3].done]
+            heapq.heapify(self._timers)
+            self._compact_at = max(1024, 2 * len(self._timers))

@@ -1,0 +1,174 @@
+"""The drive loop of one run: events become tasks, tasks are stepped, finished tasks apply their effects."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.engine.calls import DurableCall, Gathering
+from flink_agents_py.engine.failures import dead_letter
+from flink_agents_py.engine.task import ActionTask, describe_awaitable
+from flink_agents_py.errors import ActionFailedError, AwaitError, JournalMismatchError
+from flink_agents_py.events import OutputEvent, active
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.engine import Engine
+    from flink_agents_py.engine.routes import Route
+    from flink_agents_py.engine.run import Run
+    from flink_agents_py.events import Event
+
+log = logging.getLogger("flink_agents_py.engine")
+
+DEAD_LETTERS = "dead-letters"
+
+_OUTPUT = OutputEvent.EVENT_TYPE
+
+
+class RunDriver:
+    """Steps the tasks of runs; knows nothing of keys, state or timers."""
+
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_warned")
+
+    def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
+        self._engine = engine
+        self._by_event = by_event
+        self._monotonic = engine.monotonic_s
+        self._warned: set[str] = set()
+
+    def drive(self, run: Run, deadline: float) -> bool:
+        """Move the run on until it is done, waits for calls, or the time budget of the callback is used up.
+
+        Returns:
+            whether the run is done. If not, and something is ready or queued, the budget was used up.
+        """
+        events, ready = run.events, run.ready
+        stats = self._engine.stats
+        while True:
+            if ready:
+                self._step(run, ready.popleft())
+            elif events:
+                event = events.popleft()
+                stats.events += 1
+                event_type = event.type
+                if event_type == _OUTPUT:
+                    self._engine.effects.outputs.append((event.get_attr("output"), run))
+                    continue
+                routes = self._by_event.get(event_type)
+                if routes is None:
+                    self._unhandled(event)
+                    continue
+                for route in routes:
+                    ready.append(ActionTask(self._engine, run, route, event))
+                continue
+            else:
+                return not run.tasks
+            if (ready or events) and self._monotonic() > deadline:
+                return False
+
+    def _step(self, run: Run, task: ActionTask) -> None:
+        """Start the task, or resume its coroutine, until it finishes, fails or suspends."""
+        active.source = task
+        try:
+            coroutine = task.coroutine
+            if coroutine is None:
+                route = task.route
+                event = task.event
+                cls = route.event_class
+                if cls is not None and not isinstance(event, cls):
+                    event = cls.from_event(event)
+                result = route.call(event, task)
+                if result is None or not inspect.iscoroutine(result):
+                    self._finish(run, task)
+                    return
+                coroutine = task.coroutine = result
+            suspension = coroutine.send(None)
+            while not self._suspend(run, task, suspension):
+                suspension = coroutine.throw(self._foreign(task, suspension))
+        except StopIteration:
+            self._finish(run, task)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit of a library must not leave the key stuck
+            self._fail(run, task, error)
+        finally:
+            active.source = None
+
+    def _suspend(self, run: Run, task: ActionTask, suspension: Any) -> bool:
+        """Note what the task waits for; False if it is nothing the engine can wait for."""
+        if not isinstance(suspension, (DurableCall, Gathering)):
+            return False
+        self._engine.start_calls(task)
+        if suspension.done:
+            run.ready.append(task)
+        else:
+            task.waiting_on = suspension
+            run.tasks.append(task)
+        return True
+
+    def _foreign(self, task: ActionTask, awaited: Any) -> AwaitError:
+        thing = "asyncio.sleep(0) or a bare yield" if awaited is None else describe_awaitable(awaited)
+        return AwaitError(
+            f"an action cannot wait for {thing}: there is no asyncio loop on the operator thread",
+            where=task.place(),
+            fix="await ctx.durable_execute_async(your_function, ...), ctx.gather(...) or ctx.sleep(seconds)",
+        )
+
+    def _finish(self, run: Run, task: ActionTask) -> None:
+        self._close(task, report=True)
+        task.commit_memory()
+        if task.sent:
+            run.events.extend(task.sent)
+        if task.side_outputs:
+            side_outputs = self._engine.effects.side_outputs
+            for tag, value in task.side_outputs:
+                side_outputs.append((tag, value, run))
+        self._engine.stats.actions += 1
+
+    def _close(self, task: ActionTask, *, report: bool) -> None:
+        task.closed = True
+        if task.calls:
+            for call in task.calls:
+                if report and not call.awaited:
+                    self._engine.stats.never_awaited += 1
+                    log.warning(
+                        "the durable call %s was created and never awaited (%s); await it, or pass it to ctx.gather",
+                        call.record.function,
+                        task.place(),
+                    )
+                if not call.done:
+                    self._engine.cancel_call(call)
+
+    def _fail(self, run: Run, task: ActionTask, error: BaseException) -> None:
+        if isinstance(error, RuntimeError) and "no running event loop" in str(error):
+            cause = error
+            error = self._foreign(task, None)
+            error.what = f"an action used asyncio directly ({cause}): there is no asyncio loop on the operator thread"
+            error.args = (error._render(),)  # noqa: SLF001 - our own exception
+            error.__cause__ = cause
+        self._close(task, report=False)
+        policy = task.route.on_error
+        if policy == "fail" or isinstance(error, JournalMismatchError):
+            raise ActionFailedError(
+                f"action {task.route.name} failed: {type(error).__name__}: {error}",
+                where=task.place(),
+                fix='fix the action, or declare on_error="dead_letter" or "skip" to keep the job running',
+            ) from error
+        if policy == "skip":
+            self._engine.stats.skipped += 1
+            log.warning("skipped a failed action (%s): %r", task.place(), error)
+            return
+        self._engine.stats.dead_letters += 1
+        log.error("dead letter (%s): %r", task.place(), error)
+        letter = dead_letter(self._engine.plan.agent_name, task, error)
+        self._engine.effects.side_outputs.append((DEAD_LETTERS, letter, run))
+
+    def _unhandled(self, event: Event) -> None:
+        self._engine.stats.unhandled += 1
+        if event.type not in self._warned:
+            self._warned.add(event.type)
+            log.warning(
+                "no action of agent %s listens to events of type %r; they are counted and dropped (said once per type)",
+                self._engine.plan.agent_name,
+                event.type,
+            )

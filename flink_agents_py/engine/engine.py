@@ -1,0 +1,419 @@
+"""The engine: takes inputs and ticks, drives runs, returns effects.
+
+Every public method is one callback of the host. When it returns, keyed state describes exactly what has happened: the
+host may take a checkpoint between any two callbacks and nowhere else. The key scope is the host's: callbacks begin
+under the key of the input or timer, and may end under another one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.engine.desk import CallDesk
+from flink_agents_py.engine.driver import RunDriver
+from flink_agents_py.engine.effects import Effects
+from flink_agents_py.engine.journal import Journal
+from flink_agents_py.engine.keys import (
+    KeyEntry,
+    SequenceCache,
+    decode_pending,
+    decode_run,
+    encode_pending,
+    encode_run,
+    token_of,
+)
+from flink_agents_py.engine.routes import routes_of
+from flink_agents_py.engine.run import Run
+from flink_agents_py.engine.stats import Stats
+from flink_agents_py.engine.task import ActionTask
+from flink_agents_py.errors import StateRecordError
+from flink_agents_py.events import InputEvent, decode_event, encode_event
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Timers
+    from flink_agents_py.plan.plan import AgentPlan
+
+log = logging.getLogger("flink_agents_py.engine")
+
+END_OF_INPUT = 2**63 - 1
+"""Event-time timers here fire before the last watermark passes: the lawful place to wait for what is unfinished."""
+RESUME_AT_END = END_OF_INPUT - 1
+"""Fires before those: every unfinished run is resumed first, so that all of them work while one is waited for."""
+
+_WAIT_SLICE_S = 0.05
+
+
+class Engine:
+    """One per subtask and attempt.
+
+    Args:
+        plan: the agent's plan; the engine resolves all actions at once.
+        job_identifier: stable over restarts and upgrades of the job; part of every event id and idempotency key.
+    """
+
+    def __init__(
+        self,
+        plan: AgentPlan,
+        state: KeyedState,
+        scope: KeyScope,
+        timers: Timers,
+        clock: Clock,
+        executor: CallExecutor,
+        *,
+        job_identifier: str | None = None,
+    ) -> None:
+        self.plan = plan
+        self.config = config = plan.config or AgentConfiguration()
+        self.stats = Stats()
+        self.effects = Effects()
+        self.thread = get_ident()
+        self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
+        self._job = (job_identifier or config.get(AgentOptions.JOB_IDENTIFIER) or plan.agent_name).encode()
+        self._state = state
+        self._scope = scope
+        self._timers = timers
+        self._clock = clock
+        self._executor = executor
+        self.monotonic_s = clock.monotonic_s
+        self._routes, by_event = routes_of(plan)
+        self._event_classes = {f"{InputEvent.__module__}:{InputEvent.__qualname__}": InputEvent, **plan.event_classes()}
+        self._driver = RunDriver(self, by_event)
+        self._desk = CallDesk(
+            executor,
+            clock,
+            self.stats,
+            max_in_flight=config.get(AgentOptions.MAX_IN_FLIGHT),
+            max_result_bytes=config.get(AgentOptions.DURABLE_MAX_RESULT_BYTES),
+            settled=self._call_settled,
+            changed=self._call_changed,
+        )
+        self._budget_s = config.get(AgentOptions.TIME_BUDGET) / 1000
+        self._tick_ms = max(1, int(config.get(AgentOptions.PUMP_INTERVAL)))
+        self._resume_ms = max(1, int(config.get(AgentOptions.RESUME_TIMER_INTERVAL)))
+        self._max_calls = config.get(AgentOptions.MAX_IN_FLIGHT)
+        self._max_unfinished = self._max_calls + config.get(AgentOptions.MAX_QUEUED)
+        self._active: dict[Any, KeyEntry] = {}
+        self._waiting_inputs = 0
+        self._sequences = SequenceCache(config.get(AgentOptions.SEQUENCE_CACHE_SIZE))
+        self._to_drive: deque[KeyEntry] = deque()
+        self._dirty: list[KeyEntry] = []
+        self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
+        self._scope_of: KeyEntry | None = None  # whose key the scope is at, if it was switched in this callback
+
+    # --- callbacks --------------------------------------------------------------------------------------------------
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the host should wait (:meth:`wait_slice`) before it hands in the next input (S13)."""
+        return self._desk.load >= self._max_calls or len(self._active) + self._waiting_inputs >= self._max_unfinished
+
+    def process(self, key: Any, value: Any, timestamp: int | None = None, watermark: int | None = None) -> None:
+        """Take one input under the current key scope. Its effects so far are in :attr:`effects`."""
+        deadline = self._begin()
+        self.stats.inputs += 1
+        token = key if type(key) is str else token_of(key)
+        entry = self._active.get(token) if self._active else None
+        if entry is None:
+            stored = self._sequences.get(token)
+            if stored is None:
+                stored = self._state.sequence.get() or 0
+            if stored & 1:
+                entry = self._resume(token, key, stored)
+        if entry is not None:
+            self._state.pending.put(str(entry.tail), encode_pending(value, timestamp, watermark))
+            entry.tail += 1
+            self._waiting_inputs += 1
+        else:
+            sequence = (stored >> 1) + 1
+            run = self._new_run(key, sequence, value, timestamp, watermark)
+            if self._driver.drive(run, deadline):
+                # The fast path: nothing but memory and the sequence number is written.
+                run.flush_memory()
+                self.stats.runs += 1
+                self._state.sequence.put(sequence << 1)
+                self._sequences.put(token, sequence << 1)
+            else:
+                entry = self._enlist(token, run, stored)
+                self._mark(entry)
+                if run.ready or run.events:
+                    self._queue(entry)
+        if self._active or self._desk.in_flight:
+            self._pump(deadline)
+
+    def timer(self, key: Any) -> None:
+        """A processing-time timer fired under ``key``: pump, and resume the key's run if a restart interrupted it."""
+        deadline = self._begin()
+        if self._pump_at and self._pump_at <= self._clock.now_ms():
+            self._pump_at = 0
+        token = token_of(key)
+        entry = self._active.get(token) or self._resume_if_unfinished(token, key)
+        if entry is not None:
+            self._arm_entry(entry)  # the scope is still at this key
+        self._pump(deadline)
+
+    def resume(self, key: Any) -> bool:
+        """Event-time timer :data:`RESUME_AT_END`: resume the key's run, if it has one. True if it is unfinished."""
+        deadline = self._begin()
+        token = token_of(key)
+        entry = self._active.get(token) or self._resume_if_unfinished(token, key)
+        self._pump(deadline)
+        return entry is not None and token in self._active
+
+    def unfinished(self, key: Any) -> bool:
+        """Whether a run of ``key`` is known to be unfinished."""
+        return token_of(key) in self._active
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is unfinished in this subtask, as far as this attempt has seen."""
+        return not self._active
+
+    def wait_slice(self) -> None:
+        """Wait a moment for completions and work on what came; for hosts that may not go on yet (S11, S13)."""
+        if not self._to_drive:
+            timeout = _WAIT_SLICE_S
+            due = self._desk.next_due_ms()
+            if due is not None:
+                timeout = min(timeout, max(0, due - self._clock.now_ms()) / 1000)
+            self._executor.wait(timeout)
+        self._pump(self._begin())
+
+    # --- the pump ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> float:
+        self.thread = get_ident()
+        self._scope_of = None
+        return self._clock.monotonic_s() + self._budget_s
+
+    def _pump(self, deadline: float) -> None:
+        self._desk.drain()
+        to_drive = self._to_drive
+        while to_drive:
+            entry = to_drive.popleft()
+            entry.queued = False
+            self._drive_entry(entry, deadline)
+            if self._clock.monotonic_s() > deadline:
+                break
+            if not to_drive:
+                self._desk.drain()  # sync completions may have come meanwhile; saves a tick
+        self._settle_entries()
+        self._arm_pump()
+
+    def _drive_entry(self, entry: KeyEntry, deadline: float) -> None:
+        """Drive the key's run, and the inputs that wait behind it, until it suspends or nothing is left (S1)."""
+        self._enter(entry)
+        self._mark(entry)
+        while True:
+            run = entry.run
+            if not self._driver.drive(run, deadline):
+                if run.ready or run.events:
+                    self._queue(entry)  # out of time budget: goes on in the next callback
+                return
+            run.flush_memory()
+            self.stats.runs += 1
+            if entry.head == entry.tail:
+                return
+            number = str(entry.head)
+            text = self._state.pending.get(number)
+            if text is None:
+                raise StateRecordError(
+                    f"the waiting input {number} of key {run.key!r} is missing",
+                    where="keyed state agent.pending",
+                    fix="restore a savepoint written by this operator; state was changed from outside",
+                )
+            self._state.pending.remove(number)
+            entry.head += 1
+            self._waiting_inputs -= 1
+            value, timestamp, watermark = decode_pending(text)
+            entry.run = self._new_run(run.key, run.sequence + 1, value, timestamp, watermark)
+            entry.run.entry = entry
+
+    def _new_run(self, key: Any, sequence: int, value: Any, timestamp: int | None, watermark: int | None) -> Run:
+        run = Run(self._job, key, sequence, timestamp, watermark, self._state.memory)
+        event = InputEvent(value)
+        event.__dict__["_origin"] = (run, "", 0)
+        run.events.append(event)
+        return run
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def _settle_entries(self) -> None:
+        """Bring keyed state up to date for every key touched in this callback."""
+        dirty = self._dirty
+        if not dirty:
+            return
+        for entry in dirty:
+            entry.dirty = False
+            self._enter(entry)
+            run = entry.run
+            unfinished = not run.done
+            stored = run.sequence << 1 | unfinished
+            if stored != entry.stored_sequence:
+                self._state.sequence.put(stored)
+                entry.stored_sequence = stored
+            self._sequences.put(entry.token, stored)
+            if unfinished:
+                run.flush_memory()
+                self._state.run.put(
+                    encode_run(
+                        run,
+                        [encode_event(event) for event in run.events],
+                        [task.to_json() for task in (*run.tasks, *run.ready)],
+                    )
+                )
+                entry.persisted = True
+                self._arm_entry(entry)
+            else:
+                if entry.persisted:
+                    self._state.run.clear()
+                if entry.drain_armed:
+                    self._timers.delete_event_time(RESUME_AT_END)
+                del self._active[entry.token]
+        dirty.clear()
+
+    def _resume_if_unfinished(self, token: Any, key: Any) -> KeyEntry | None:
+        stored = self._sequences.get(token)
+        if stored is None:
+            stored = self._state.sequence.get() or 0
+            self._sequences.put(token, stored)
+        return self._resume(token, key, stored) if stored & 1 else None
+
+    def _resume(self, token: Any, key: Any, stored: int) -> KeyEntry:
+        """Rebuild the key's unfinished run from state; its actions start from the top, their journals answer (S12)."""
+        text = self._state.run.get()
+        if text is None:
+            raise StateRecordError(
+                f"key {key!r} has an unfinished run, but no record of it",
+                where="keyed state agent.run",
+                fix="restore a savepoint written by this operator; state was changed from outside",
+            )
+        sequence, timestamp, watermark, events, tasks, sensory = decode_run(text)
+        run = Run(self._job, key, sequence, timestamp, watermark, self._state.memory)
+        if sensory:
+            run.sensory.load(dict(sensory))
+        run.events.extend(decode_event(event, self._event_classes) for event in events)
+        for name, event, journal in tasks:
+            route = self._routes.get(name)
+            if route is None:
+                raise StateRecordError(
+                    f"a suspended run of key {key!r} is inside action {name!r}, which this plan does not have",
+                    where=f"keyed state agent.run of agent {self.plan.agent_name}, sequence {sequence}",
+                    fix="bring the action back under its old name until such runs have finished, then remove it",
+                )
+            task = ActionTask(
+                self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal)
+            )
+            run.ready.append(task)
+        entry = self._enlist(token, run, stored)
+        numbers = [int(number) for number in self._state.pending.keys()]
+        if numbers:
+            entry.head, entry.tail = min(numbers), max(numbers) + 1
+            self._waiting_inputs += len(numbers)
+        entry.persisted = True
+        entry.drain_armed = True  # the timer came back with the state
+        self._queue(entry)
+        self.stats.resumed += 1
+        return entry
+
+    def _enlist(self, token: Any, run: Run, stored: int) -> KeyEntry:
+        """An entry for the key the scope is at."""
+        entry = KeyEntry(token, self._scope.current(), run)
+        entry.stored_sequence = stored
+        run.entry = entry
+        self._active[token] = entry
+        self._scope_of = entry
+        return entry
+
+    def _enter(self, entry: KeyEntry) -> None:
+        if self._scope_of is not entry:
+            self._scope.switch(entry.handle)
+            self._scope_of = entry
+
+    def _mark(self, entry: KeyEntry) -> None:
+        if not entry.dirty:
+            entry.dirty = True
+            self._dirty.append(entry)
+
+    def _queue(self, entry: KeyEntry) -> None:
+        if not entry.queued:
+            entry.queued = True
+            self._to_drive.append(entry)
+
+    # --- timers -----------------------------------------------------------------------------------------------------
+
+    def _arm_entry(self, entry: KeyEntry) -> None:
+        """The two timers of a suspended key: coarse resume after a restart (S12), and end of input (S11)."""
+        now = self._clock.now_ms()
+        if entry.resume_at <= now:
+            entry.resume_at = (now // self._resume_ms + 2) * self._resume_ms
+            self._timers.processing_time(entry.resume_at)
+        if not entry.drain_armed:
+            entry.drain_armed = True
+            self._timers.event_time(RESUME_AT_END)
+
+    def _arm_pump(self) -> None:
+        now = self._clock.now_ms()
+        due: int | None = None
+        if self._to_drive:
+            due = now
+        else:
+            if self._desk.load:
+                due = now + self._tick_ms
+            timed = self._desk.next_due_ms()
+            if timed is not None and (due is None or timed < due):
+                due = max(timed, now)
+        if due is not None and (self._pump_at <= now or due < self._pump_at):
+            self._timers.processing_time(due)
+            self._pump_at = due
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def start_calls(self, task: ActionTask) -> None:
+        """Start what the action has created and not started yet; called when it first awaits (S6)."""
+        for call in task.calls or ():
+            if not call.started and not call.done:
+                self._desk.start(call)
+
+    def call_now(self, call: DurableCall) -> None:
+        self._desk.call_now(call)
+
+    def cancel_call(self, call: DurableCall) -> None:
+        self._desk.cancel(call)
+
+    def report_mismatch(self, task: ActionTask, ordinal: int, function: str, arguments: str) -> None:
+        self.stats.mismatches += 1
+        log.warning(
+            "journal mismatch at durable call %d: now %s(%s); the recorded calls from there on are dropped and made "
+            "anew (%s)",
+            ordinal,
+            function,
+            arguments,
+            task.place(),
+        )
+
+    def _call_settled(self, call: DurableCall) -> None:
+        task = call.task
+        self._call_changed(call)
+        waiting_on = task.waiting_on
+        if waiting_on is not None and waiting_on.done:
+            task.waiting_on = None
+            task.run.tasks.remove(task)
+            task.run.ready.append(task)
+            if task.run.entry is not None:
+                self._queue(task.run.entry)
+
+    def _call_changed(self, call: DurableCall) -> None:
+        entry = call.task.run.entry
+        if entry is not None:  # in its very first callback a run has none yet; that callback writes it anyway
+            self._mark(entry)
+
+    def close(self) -> None:
+        """Forget everything in memory; keyed state has what is needed to go on."""
+        self._active.clear()
+        self._to_drive.clear()
+        self._dirty.clear()

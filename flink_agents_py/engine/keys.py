@@ -1,0 +1,129 @@
+"""What the engine remembers of a key between callbacks, and how an unfinished run is written to and read from state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.errors import StateRecordError
+from flink_agents_py.serde import canonical, decode, encode
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.run import Run
+
+RECORD_VERSION = 1
+PENDING_VERSION = "1"
+
+
+class KeyEntry:
+    """A key with an unfinished run. It lives only as long as that; idle keys cost nothing but a cached number.
+
+    ``head`` and ``tail`` delimit the arrival numbers of the inputs that wait in ``agent.pending``.
+    """
+
+    __slots__ = (
+        "dirty",
+        "drain_armed",
+        "handle",
+        "head",
+        "persisted",
+        "queued",
+        "resume_at",
+        "run",
+        "stored_sequence",
+        "tail",
+        "token",
+    )
+
+    def __init__(self, token: Any, handle: Any, run: Run) -> None:
+        self.token = token
+        self.handle = handle
+        self.run = run
+        self.head = 0
+        self.tail = 0
+        self.persisted = False  # whether agent.run holds a record
+        self.dirty = False  # whether it is out of date
+        self.queued = False  # whether the entry stands in the engine's list of entries to drive
+        self.stored_sequence = -1  # what agent.seq holds
+        self.resume_at = 0  # when the coarse resume timer fires, ms
+        self.drain_armed = False  # whether the end-of-input timer is registered
+
+
+class SequenceCache:
+    """Last sequence numbers of recently used keys, so that a key's state is read once per attempt, not per input.
+
+    Bounded; the oldest entries go first. State has the truth, the cache only saves reads.
+    """
+
+    __slots__ = ("_limit", "_numbers")
+
+    def __init__(self, limit: int) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._limit = max(1, limit)
+
+    def get(self, token: Any) -> int | None:
+        return self._numbers.get(token)
+
+    def put(self, token: Any, number: int) -> None:
+        numbers = self._numbers
+        if token not in numbers and len(numbers) >= self._limit:
+            del numbers[next(iter(numbers))]
+        numbers[token] = number
+
+
+def token_of(key: Any) -> Any:
+    """A hashable stand-in of a key that keeps 1, 1.0 and True apart, as Flink does."""
+    kind = type(key)
+    if kind is str or kind is int:
+        return key
+    return canonical(key)
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def encode_pending(value: Any, timestamp: int | None, watermark: int | None) -> str:
+    """A waiting input as text."""
+    return f"{PENDING_VERSION}{json.dumps([timestamp, watermark])}{encode(value)}"
+
+
+def decode_pending(text: str) -> tuple[Any, int | None, int | None]:
+    if not text.startswith(PENDING_VERSION):
+        raise _newer("a waiting input", text[:1])
+    end = text.index("]") + 1
+    timestamp, watermark = json.loads(text[1:end])
+    return decode(text[end:]), timestamp, watermark
+
+
+def encode_run(run: Run, events: list[str], tasks: list[str]) -> str:
+    """An unfinished run as text. ``events`` and ``tasks`` are JSON already; each was encoded once, not per record."""
+    sensory = run.dump_sensory()
+    head = json.dumps([RECORD_VERSION, run.sequence, run.timestamp, run.watermark], separators=(",", ":"))
+    memory = json.dumps(sensory, ensure_ascii=False, separators=(",", ":")) if sensory else "{}"
+    return f"{head[:-1]},[{','.join(events)}],[{','.join(tasks)}],{memory}]"
+
+
+def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[Any], Mapping[str, str]]:
+    """Sequence, timestamp, watermark, events, tasks and sensory memory of a record."""
+    try:
+        record = json.loads(text)
+        version = record[0]
+    except (ValueError, IndexError, TypeError) as error:
+        raise StateRecordError(
+            f"the record of a suspended run cannot be read: {error}",
+            where="keyed state agent.run",
+            fix="restore a savepoint written by this operator",
+        ) from error
+    if version != RECORD_VERSION:
+        raise _newer("a suspended run", version)
+    _, sequence, timestamp, watermark, events, tasks, sensory = record
+    return sequence, timestamp, watermark, events, tasks, sensory
+
+
+def _newer(what: str, version: Any) -> StateRecordError:
+    return StateRecordError(
+        f"{what} was written in format {version!r}, which this version does not know",
+        where="keyed state",
+        fix="restore with the version of flink_agents_py that wrote the savepoint, or a newer one",
+    )

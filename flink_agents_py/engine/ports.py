@@ -1,0 +1,99 @@
+"""What the engine needs from its host, as small protocols.
+
+The same engine runs on Flink keyed state, on dictionaries (``local``) and under a virtual clock (``testing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+
+class ValuePort(Protocol):
+    """One value under the current key."""
+
+    def get(self) -> Any: ...  # None when absent
+
+    def put(self, value: Any) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class MapPort(Protocol):
+    """A map of text to text under the current key."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def put(self, key: str, value: str) -> None: ...
+
+    def remove(self, key: str) -> None: ...
+
+    def keys(self) -> Iterable[str]: ...
+
+
+class KeyedState(Protocol):
+    """All state of one key. The names in the comments are the state names of the savepoint contract."""
+
+    sequence: ValuePort  # agent.seq: int, twice the last sequence number, plus one while a run is unfinished
+    run: ValuePort  # agent.run: text, the suspended run
+    pending: MapPort  # agent.pending: arrival number -> waiting input
+    memory: MapPort  # agent.stm: path -> item
+
+
+class KeyScope(Protocol):
+    """The key that state and timers refer to."""
+
+    def current(self) -> Any:
+        """An opaque handle of the current key, good for :meth:`switch` later in the same attempt."""
+
+    def switch(self, handle: Any) -> None: ...
+
+
+class Timers(Protocol):
+    """Timers under the current key; timestamps in ms since the epoch."""
+
+    def processing_time(self, timestamp: int) -> None: ...
+
+    def event_time(self, timestamp: int) -> None: ...
+
+    def delete_event_time(self, timestamp: int) -> None: ...
+
+
+class Clock(Protocol):
+    """Processing time."""
+
+    def now_ms(self) -> int: ...
+
+    def monotonic_s(self) -> float:
+        """For time budgets only; never stored."""
+
+
+Completion = tuple[int, BaseException | None, Any]
+"""Call number, error (or None), result."""
+
+
+class CallExecutor(Protocol):
+    """Runs calls off the operator thread. Numbers are the engine's and unique within an attempt."""
+
+    threads: int
+    """How many threaded calls it can run at once."""
+
+    def submit(
+        self, number: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, threaded: bool
+    ) -> None:
+        """Start a call: on a thread, or (``func`` is a coroutine function) on the asyncio loop."""
+
+    def cancel(self, number: int) -> None:
+        """Ask the call to stop. Its completion still arrives: only then has it let go of its thread or task."""
+
+    def completions(self) -> list[Completion]:
+        """What has finished since the last call, in order of finishing; never blocks."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until a completion is there, or until the timeout."""
+
+
+class Metrics(Protocol):
+    """Counters by name; names are those of ``parity.md`` where it has one."""
+
+    def count(self, name: str, amount: int = 1) -> None: ...

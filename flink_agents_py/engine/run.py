@@ -1,0 +1,96 @@
+"""A run: one input and all it causes, until no event and no task of it is left."""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from flink_agents_py.engine.memory import RunMemory
+from flink_agents_py.serde import canonical
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.keys import KeyEntry
+    from flink_agents_py.engine.ports import MapPort
+    from flink_agents_py.engine.task import ActionTask
+    from flink_agents_py.events import Event
+
+
+class Run:
+    """State of one unfinished run. ``tasks`` are those that wait, ``ready`` those that can be stepped now."""
+
+    __slots__ = (
+        "_id",
+        "_job",
+        "_memory_port",
+        "_sensory",
+        "_short_term",
+        "entry",
+        "events",
+        "key",
+        "ready",
+        "sequence",
+        "tasks",
+        "timestamp",
+        "watermark",
+    )
+
+    def __init__(
+        self,
+        job: bytes,
+        key: Any,
+        sequence: int,
+        timestamp: int | None,
+        watermark: int | None,
+        memory_port: MapPort,
+    ) -> None:
+        self._job = job
+        self.key = key
+        self.sequence = sequence
+        self.timestamp = timestamp
+        self.watermark = watermark
+        self.events: deque[Event] = deque()
+        self.ready: deque[ActionTask] = deque()
+        self.tasks: list[ActionTask] = []
+        self.entry: KeyEntry | None = None  # None while the run is in its first callback
+        self._memory_port = memory_port
+        self._short_term: RunMemory | None = None
+        self._sensory: RunMemory | None = None
+        self._id: UUID | None = None
+
+    @property
+    def id(self) -> UUID:
+        """Derived from job identifier, key and sequence, so that it is the same on every replay (S4)."""
+        if self._id is None:
+            key = canonical(self.key)
+            state = blake2b(self._job, digest_size=16)
+            state.update(len(key).to_bytes(8, "big") + key + self.sequence.to_bytes(8, "big"))
+            self._id = UUID(bytes=state.digest())
+        return self._id
+
+    @property
+    def done(self) -> bool:
+        return not (self.events or self.ready or self.tasks)
+
+    @property
+    def short_term(self) -> RunMemory:
+        memory = self._short_term
+        if memory is None:
+            memory = self._short_term = RunMemory(self._memory_port, "short_term")
+        return memory
+
+    @property
+    def sensory(self) -> RunMemory:
+        memory = self._sensory
+        if memory is None:
+            memory = self._sensory = RunMemory(None, "sensory")
+        return memory
+
+    def flush_memory(self) -> None:
+        """Write committed short-term memory to keyed state; the key scope must be this run's."""
+        if self._short_term is not None:
+            self._short_term.flush()
+
+    def dump_sensory(self) -> dict[str, str]:
+        return {} if self._sensory is None else self._sensory.dump()

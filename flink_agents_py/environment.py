@@ -1,0 +1,102 @@
+"""Where agents meet streams: one entry point for Flink and for a plain Python process.
+
+::
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    agents = AgentsExecutionEnvironment.get_execution_environment(env)
+    stream = agents.from_datastream(source, lambda r: r["user"]).apply(MyAgent()).to_datastream()
+
+    agents = AgentsExecutionEnvironment.get_execution_environment()      # no Flink
+    print(agents.from_list([{"key": "a", "value": 1}]).apply(MyAgent()).to_list())
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.agent import Agent
+from flink_agents_py.config import AgentConfiguration
+from flink_agents_py.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
+
+
+class AgentBuilder(ABC):
+    """An input waiting for its agent, then an agent waiting for its output."""
+
+    @abstractmethod
+    def apply(self, agent: Agent, **options: Any) -> Self:
+        """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here."""
+
+    def to_list(self) -> list[Any]:
+        """Run to the end and return ``[{key: output}, ...]`` in order of emission."""
+        raise _not_here("to_list()", "from_list(...)")
+
+    def to_datastream(self, output_type: Any = None) -> Any:
+        """The outputs as a ``DataStream``."""
+        raise _not_here("to_datastream()", "from_datastream(...)")
+
+
+class AgentsExecutionEnvironment(ABC):
+    """Factory of builders, and holder of what agents share: configuration and resources."""
+
+    def __init__(self) -> None:
+        self._config = AgentConfiguration.load()
+        self._resources = Agent()
+
+    @staticmethod
+    def get_execution_environment(env: Any = None, t_env: Any = None) -> AgentsExecutionEnvironment:
+        """An environment on Flink if ``env`` (a ``StreamExecutionEnvironment``) is given, else one without Flink.
+
+        Options that PyFlink needs are set on ``env`` where the user has not set them, so call this before building
+        streams on it (see :meth:`settings`).
+        """
+        if env is None:
+            from flink_agents_py.local.environment import LocalAgentsEnvironment
+
+            return LocalAgentsEnvironment()
+        from flink_agents_py.flink.environment import FlinkAgentsEnvironment
+
+        return FlinkAgentsEnvironment(env, t_env)
+
+    def get_config(self) -> AgentConfiguration:
+        """The configuration of the agents of this environment; set options before ``apply``."""
+        return self._config
+
+    def add_resource(
+        self, name: str, resource_type: ResourceType, instance: ResourceDescriptor | SerializableResource
+    ) -> Self:
+        """Share a resource with all agents of this environment; an agent's own resource of that name wins."""
+        self._resources.add_resource(name, resource_type, instance)
+        return self
+
+    @property
+    def shared_resources(self) -> dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]]:
+        """What :meth:`add_resource` has collected."""
+        return self._resources.resources
+
+    def settings(self) -> dict[str, str]:
+        """Flink options this environment has set because the user had not; empty without Flink."""
+        return {}
+
+    def from_list(self, inputs: Iterable[Any]) -> AgentBuilder:
+        """Inputs from memory: values, or ``{"key": k, "value": v, "timestamp": ms}`` (``k`` and ``v`` for short)."""
+        raise _not_here("from_list(...)", "get_execution_environment() without a Flink environment")
+
+    def from_datastream(self, stream: Any, key_selector: Callable[[Any], Any], key_type: Any = None) -> AgentBuilder:
+        """Inputs from a ``DataStream``, keyed by ``key_selector``."""
+        raise _not_here("from_datastream(...)", "get_execution_environment(env) with a StreamExecutionEnvironment")
+
+    @abstractmethod
+    def execute(self, job_name: str | None = None) -> Any:
+        """Run the job and wait for it."""
+
+
+def _not_here(what: str, needs: str) -> PipelineError:
+    return PipelineError(f"{what} is not available here", where="AgentsExecutionEnvironment", fix=f"use {needs}")

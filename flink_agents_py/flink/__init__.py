@@ -1,0 +1,1 @@
+"""The engine on PyFlink: a ``KeyedProcessFunction`` and what surrounds it."""

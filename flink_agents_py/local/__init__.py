@@ -1,0 +1,1 @@
+"""The engine in a plain Python process: no Flink, no Java, the same semantics."""
