@@ -1,0 +1,253 @@
+"""The compiled agent: what the engine asks at run time, and its JSON form."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.errors import AgentDefinitionError, DuplicateNameError, PlanFormatError, TriggerError
+from flink_agents_py.events import Event
+from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.compile import SharedResources, compile_agent
+from flink_agents_py.plan.document import PLAN_VERSION, json_schema, parse, read_json
+from flink_agents_py.plan.fingerprint import fingerprint
+from flink_agents_py.plan.functions import PlanCode, untrusted
+from flink_agents_py.plan.peer import from_peer
+from flink_agents_py.plan.resources import Providers, ResourceCache
+from flink_agents_py.plan.values import from_document, to_document
+
+if TYPE_CHECKING:
+    from flink_agents_py.agent import Agent
+    from flink_agents_py.config import AgentConfiguration
+    from flink_agents_py.resources.base import ResourceType
+
+_log = logging.getLogger(__name__)
+
+
+class AgentPlan:
+    """An agent, compiled: which action runs on which event, with which resources and configuration.
+
+    Made by :meth:`from_agent` on the client and by :meth:`from_json` on the workers; not changed after that.
+
+    Args:
+        actions: in plan order, which is the order in which actions of one event run.
+        code: what the actions' functions share.
+        ignored: names of actions a foreign plan had and this one has not.
+
+    Raises:
+        DuplicateNameError: two actions share a name.
+        TriggerError: a trigger is blank or a condition expression.
+    """
+
+    version = PLAN_VERSION
+
+    def __init__(
+        self,
+        *,
+        agent_name: str,
+        actions: Iterable[PlanAction],
+        resource_providers: Providers | None = None,
+        config: AgentConfiguration | None = None,
+        code: PlanCode | None = None,
+        ignored: Iterable[str] = (),
+    ) -> None:
+        self.agent_name = agent_name
+        self.actions: dict[str, PlanAction] = {}
+        self.actions_by_event: dict[str, list[str]] = {}
+        self.resource_providers: Providers = resource_providers or {}
+        self.config = config
+        self.ignored = tuple(ignored)
+        self._code = code or PlanCode(None, agent_name)
+        self._listeners: dict[str, list[PlanAction]] = {}
+        self._resources = ResourceCache(self.resource_providers)
+        for action in actions:
+            self._add(action)
+
+    def _add(self, action: PlanAction) -> None:
+        if action.name in self.actions:
+            raise DuplicateNameError(
+                f"action {action.name!r} occurs twice",
+                where=f"plan of agent {self.agent_name!r}",
+                fix="give each action of an agent its own name",
+            )
+        self.actions[action.name] = action
+        for event_type in action.event_types:
+            self.actions_by_event.setdefault(event_type, []).append(action.name)
+            self._listeners.setdefault(event_type, []).append(action)
+
+    @classmethod
+    def from_agent(
+        cls,
+        agent: Agent,
+        config: AgentConfiguration | None = None,
+        agent_name: str | None = None,
+        *,
+        shared_resources: SharedResources | None = None,
+    ) -> AgentPlan:
+        """Compile an agent; see :func:`~flink_agents_py.plan.compile.compile_agent`."""
+        return compile_agent(agent, config, agent_name, shared_resources)
+
+    # --- what the engine asks ---------------------------------------------------------------------------------------
+
+    def get_actions(self, event_type: str) -> list[PlanAction]:
+        """Actions that listen to ``event_type``, in plan order; none if nobody does."""
+        return self._listeners.get(event_type, [])
+
+    def get_action_config(self, action_name: str) -> dict[str, Any]:
+        """Configuration given with an action.
+
+        Raises:
+            AgentDefinitionError: there is no such action.
+        """
+        action = self.actions.get(action_name)
+        if action is None:
+            raise AgentDefinitionError(
+                f"there is no action {action_name!r}",
+                where=f"plan of agent {self.agent_name!r}",
+                fix=f"its actions are: {', '.join(self.actions) or 'none'}",
+            )
+        return action.config
+
+    def get_action_config_value(self, action_name: str, key: str) -> Any:
+        """One value of an action's configuration, ``None`` if it was not given."""
+        return self.get_action_config(action_name).get(key)
+
+    def get_resource(self, name: str, type: ResourceType) -> Any:
+        """The resource of that name and type: built, with those it depends on, and opened at the first call.
+
+        Raises:
+            UnknownResourceError: nobody declared it; the message lists what there is.
+            ResourceCycleError: it depends on itself; the message shows the circle.
+        """
+        return self._resources.get(name, type)
+
+    def close(self) -> None:
+        """Close the resources that were built, in reverse order; closing twice does nothing.
+
+        Raises:
+            Exception: the first a resource raised, after all were closed.
+        """
+        self._resources.close()
+
+    def event_classes(self) -> dict[str, type[Event]]:
+        """Event classes the actions are annotated with, by ``module:QualName``, for reading events from state."""
+        return {
+            f"{cls.__module__}:{cls.__qualname__}": cls
+            for action in self.actions.values()
+            for cls in action.event_classes
+        }
+
+    # --- JSON -------------------------------------------------------------------------------------------------------
+
+    @property
+    def pickled_actions(self) -> list[str]:
+        """Names of actions whose functions travel by value: loading them needs a trusted plan and the same Python."""
+        return [action.name for action in self.actions.values() if action.exec.is_by_value]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of what the plan means; see :mod:`flink_agents_py.plan.fingerprint`."""
+        actions = [action.to_document() for action in self.actions.values()]
+        return fingerprint(self.agent_name, actions, self._providers_document())
+
+    def to_json(self) -> str:
+        """The plan as JSON; a plan read from it writes the same bytes.
+
+        Raises:
+            NotSerializableError: a configuration value has no JSON form.
+        """
+        document: dict[str, Any] = {
+            "plan_version": self.version,
+            "agent_name": self.agent_name,
+            "fingerprint": self.fingerprint,
+            "actions": {name: action.to_document() for name, action in self.actions.items()},
+            "actions_by_event": self.actions_by_event,
+            "resource_providers": self._providers_document(),
+            "config": None,
+        }
+        if self.config is not None:
+            document["config"] = {"conf_data": to_document(self.config.conf_data, "configuration")}
+        if self._code.pickled is not None:
+            document["pickled_functions"] = self._code.pickled.model_dump()
+        return json.dumps(document, ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str, allow_pickled: bool = False) -> AgentPlan:
+        """Read a plan of ours, or of Apache Flink Agents; imports none of the agent's code yet.
+
+        Args:
+            allow_pickled: whether whoever wrote the plan is trusted to run code here.
+
+        Raises:
+            PlanFormatError: it is malformed, newer than this release, contradicts itself, or needs Java.
+            UntrustedCodeError: it carries pickled functions and ``allow_pickled`` is false.
+        """
+        source = read_json(text)
+        ignored: list[str] = []
+        if "plan_version" not in source:
+            source, ignored = from_peer(source)
+            if ignored:
+                _log.warning("built-in actions of Apache Flink Agents were left out: %s", ", ".join(ignored))
+        document = parse(source)
+        code = PlanCode(document.pickled_functions, document.agent_name)
+        pickled = [name for name, action in document.actions.items() if action.exec.is_by_value]
+        if (pickled or document.pickled_functions is not None) and not allow_pickled:
+            raise untrusted(pickled or ["pickled_functions"], where=f"plan of agent {document.agent_name!r}")
+        for name, action in document.actions.items():
+            if name != action.name:
+                raise _contradiction(f"action {action.name!r} is filed as {name!r}", f"actions.{name}")
+            action.exec.attach(code)
+        for kind, named in document.resource_providers.items():
+            for name, provider in named.items():
+                if (provider.type, provider.name) != (kind, name):
+                    raise _contradiction(
+                        f"{provider.label} is filed as {kind.value} {name!r}", f"resource_providers.{kind.value}.{name}"
+                    )
+        try:
+            plan = cls(
+                agent_name=document.agent_name,
+                actions=document.actions.values(),
+                resource_providers=document.resource_providers,
+                config=_configuration(document.config.conf_data) if document.config is not None else None,
+                code=code,
+                ignored=ignored,
+            )
+        except TriggerError as error:
+            raise PlanFormatError(error.what, where=error.where, fix=error.fix) from error
+        if document.actions_by_event is not None and document.actions_by_event != plan.actions_by_event:
+            raise _contradiction(_difference(document.actions_by_event, plan.actions_by_event), "actions_by_event")
+        return plan
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema (2020-12) that plans written by this release satisfy."""
+        return json_schema()
+
+    def _providers_document(self) -> dict[str, Any]:
+        return {
+            kind.value: {name: provider.model_dump(mode="json") for name, provider in named.items()}
+            for kind, named in self.resource_providers.items()
+        }
+
+
+def _configuration(conf_data: dict[str, Any]) -> AgentConfiguration:
+    from flink_agents_py.config import AgentConfiguration
+
+    return AgentConfiguration(from_document(conf_data, "config.conf_data"))
+
+
+def _contradiction(what: str, where: str) -> PlanFormatError:
+    return PlanFormatError(
+        f"the plan contradicts itself: {what}", where=where, fix="compile the agent anew instead of editing its plan"
+    )
+
+
+def _difference(given: dict[str, list[str]], derived: dict[str, list[str]]) -> str:
+    event_type = next(name for name in [*derived, *given] if given.get(name) != derived.get(name))
+    return (
+        f"by its actions, {event_type!r} triggers {derived.get(event_type, [])}, "
+        f"by actions_by_event {given.get(event_type, [])}"
+    )
