@@ -60,7 +60,8 @@ class _CanonicalWriter(Writer):
         return {TAG: "decimal", "v": [sign, kept, exponent + len(text) - len(kept)]}
 
     def _on_data(self, value: Any) -> Any:
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
+        names = [field.name for field in dataclasses.fields(value) if field.compare and hasattr(value, field.name)]
+        fields = {name: getattr(value, name) for name in names}
         return {TAG: "data", "c": class_name(type(value)), "v": self._fields(value, fields)}
 
     def _on_model(self, value: Any) -> Any:
