@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.benchmarks.cli import main, parse
+from jobs.benchmarks.run import RunFailedError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Machine:
+    """Stands in for real runs: the agent takes twice as long as the raw program."""
+
+    def __init__(self):
+        self.specs = []
+
+    def __call__(self, spec):
+        self.specs.append(spec)
+        seconds = 2.0 if spec.engine == "agent" else 1.0
+        return {"records": spec.n, "seconds": seconds, "in_flight_max": 5, "latencies_s": [0.11] * 10}
+
+
+def lines(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_both_engines_take_turns_and_end_in_their_ratio(capsys):
+    machine = Machine()
+    assert main(["echo", "--n", "1000", "--runs", "2", "--keys", "10"], measure=machine) == 0
+    assert [spec.engine for spec in machine.specs] == ["raw", "agent", "raw", "agent"]
+    raw, agent, ratio = lines(capsys)
+    head = {"workload": "echo", "mode": "thread", "n": 1000, "keys": 10, "parallelism": 1}
+    assert raw == {**head, "engine": "raw", "records_per_s": 1000, "runs": [1000, 1000]}
+    assert agent == {**head, "engine": "agent", "records_per_s": 500, "runs": [500, 500]}
+    assert ratio == {"workload": "echo", "ratio": 0.5}
+
+
+def test_the_raw_program_of_another_name_is_named(capsys):
+    main(["chain3", "--engine", "raw", "--runs", "1"], measure=Machine())
+    assert lines(capsys)[0]["raw_program"] == "echo"
+
+
+def test_io_reports_concurrency_and_added_latency(capsys):
+    main(["io", "--engine", "agent", "--runs", "1"], measure=Machine())
+    line = lines(capsys)[0]
+    assert line["in_flight_max"] == 5
+    assert line["added_latency_ms"] == {"p50": 10.0, "p99": 10.0}
+
+
+def test_without_workloads_the_three_of_the_spine_are_measured(capsys):
+    machine = Machine()
+    main(["--engine", "agent", "--runs", "1"], measure=machine)
+    assert [spec.workload for spec in machine.specs] == ["echo", "chain3", "counter"]
+
+
+def test_async_means_io_in_process_mode():
+    options = parse(["--engine", "async"])
+    assert (options.workload, options.mode) == (["io"], "process")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nonsense"], "unknown workload 'nonsense'; choose from echo, chain3"),
+        (["echo", "--engine", "async"], "measures the workload 'io' only"),
+        (["echo", "--n", "5"], "must be at least 100, not 5"),
+        (["echo", "--keys", "0"], "must be at least 1"),
+        (["echo", "--runs", "x"], "'x' is not a whole number"),
+        (["echo", "--mode", "fast"], "invalid choice"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_what_is_allowed(capsys, arguments, complaint):
+    with pytest.raises(SystemExit) as end:
+        parse(arguments)
+    assert end.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_failed_run_ends_the_benchmark_with_its_reason(capsys):
+    def broken(spec):
+        raise RunFailedError("the raw run failed")
+
+    assert main(["echo"], measure=broken) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "the raw run failed" in captured.err
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("workload", ["echo", "chain3", "counter"])
+def test_a_small_benchmark_runs_on_flink_and_prints_json_lines_only(workload):
+    command = [sys.executable, "-m", "jobs.benchmarks", workload, "--n", "2000", "--runs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    raw, agent, ratio = (json.loads(line) for line in done.stdout.splitlines())
+    assert (raw["engine"], agent["engine"]) == ("raw", "agent")
+    assert ratio["ratio"] > 0
