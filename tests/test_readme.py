@@ -1,0 +1,32 @@
+"""Every Python example of the README runs as it stands, each in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def as_parameter(number: int, example: str) -> object:
+    on_flink = "pyflink" in example
+    return pytest.param(example, id=f"example {number}", marks=pytest.mark.flink if on_flink else ())
+
+
+@pytest.mark.parametrize("example", [as_parameter(*numbered) for numbered in enumerate(EXAMPLES, 1)])
+def test_example_runs(example: str, tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 2
