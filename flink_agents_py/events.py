@@ -224,7 +224,8 @@ class Event(BaseModel):
         document = json.loads(text)
         if not isinstance(document, dict) or not document.get("type"):
             raise ValueError("event JSON must be an object with a non-empty 'type'")
-        document["attributes"] = from_plain(document.get("attributes") or {})
+        # Anybody may have written this text: pickles in it are refused.
+        document["attributes"] = from_plain(document.get("attributes") or {}, allow_pickle=False)
         event = Event(**document)
         return cls.from_event(event) if cls is not Event else event  # type: ignore[return-value]
 
