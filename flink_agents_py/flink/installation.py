@@ -41,13 +41,14 @@ def shell_safe_flink_home() -> Path:
 
 
 def python_path(extra: Sequence[str | Path] = ()) -> list[str]:
-    """Folders a worker imports from: ``extra``, the folder this package lies in, this environment's packages.
+    """Folders a worker imports from: ``extra``, this environment's packages, and where this package lies.
 
-    Named one by one, as a worker in thread mode does not read the ``.pth`` file of an editable installation.
+    Named one by one, as the interpreter of thread mode knows no virtual environment and reads no ``.pth`` file, by
+    which an editable installation is found.
     """
+    packages: list[str | Path] = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), flink_home().parent]
     project = Path(__file__).parents[2]
-    folders = [*extra, project, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    return list(dict.fromkeys(str(Path(folder).absolute()) for folder in folders))
+    return list(dict.fromkeys(str(Path(folder).absolute()) for folder in [*extra, *packages, project]))
 
 
 def free_ports(count: int) -> list[int]:

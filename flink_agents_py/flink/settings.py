@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyflink.common import Configuration
 
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import EnvironmentSetupError
+from flink_agents_py.flink.installation import python_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,8 @@ def apply_settings(
     default("python.executable", sys.executable)
     default("python.client.executable", sys.executable)
     if mode == "thread":
-        default("python.pythonpath", _site_packages())
+        # The embedded interpreter knows neither of virtual environments nor of editable installations.
+        default("python.pythonpath", os.pathsep.join(python_path()))
     else:
         default("python.fn-execution.bundle.size", str(config.get(AgentOptions.BUNDLE_SIZE)))
         default("python.fn-execution.bundle.time", str(int(config.get(AgentOptions.BUNDLE_TIME))))
@@ -99,11 +101,3 @@ def why_no_threads() -> str | None:
         if find_libpython() is None:
             return "this Python was built without a shared library (libpython), which pemja loads"
     return None
-
-
-def _site_packages() -> str:
-    """The folder pemja is imported from: the embedded interpreter does not know of virtual environments."""
-    spec = importlib.util.find_spec("pemja")
-    if spec is None or spec.origin is None:
-        return ""
-    return str(Path(spec.origin).parent.parent)
