@@ -12,7 +12,7 @@ import functools
 from collections.abc import Mapping
 from enum import Enum
 from hashlib import blake2b
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from pydantic import BaseModel
@@ -46,6 +46,9 @@ class _Describer:
             return self._code(value)
         if isinstance(value, ModuleType):
             return ("module", value.__name__)
+        if isinstance(value, BuiltinFunctionType):
+            owner = None if isinstance(value.__self__, ModuleType) else self.describe(value.__self__)
+            return ("builtin", value.__module__, value.__qualname__, owner)
         if isinstance(value, MethodType):
             return ("method", self.describe(value.__func__), self.describe(value.__self__))
         if isinstance(value, (staticmethod, classmethod)):
@@ -116,7 +119,7 @@ class _Describer:
         # Objects the code merely reaches (loggers, clients) count by their class: their state is not the agent's.
         state = None
         if stateful or isinstance(value, (Agent, BaseModel)):
-            state = {name: item for name, item in vars(value).items() if name not in _AGENT_BOOKKEEPING}
+            state = {name: item for name, item in _attributes(value).items() if name not in _AGENT_BOOKKEEPING}
         return ("object", self.describe(type(value)), None if state is None else self._mapping(state))
 
 
@@ -128,6 +131,16 @@ def _order(item: Any) -> str:
     """A sort key that needs no common type; functions and classes go by name, since their repr holds an address."""
     name: str | None = getattr(item, "__qualname__", None)
     return name or repr(item)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    in_slots = {
+        name: getattr(value, name)
+        for cls in type(value).__mro__
+        for name, member in vars(cls).items()
+        if isinstance(member, MemberDescriptorType) and hasattr(value, name)
+    }
+    return {**in_slots, **getattr(value, "__dict__", {})}
 
 
 def _cell(cell: Any) -> Any:

@@ -22,7 +22,8 @@ class ConfigDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    conf_data: dict[str, Any]
+    conf_data: dict[str, Any] = Field(description="values by key, encoded by serde")
+    sources: dict[str, str] = Field(default={}, description="where values come from that were not set in code")
 
 
 class PlanDocument(BaseModel):
@@ -40,7 +41,7 @@ class PlanDocument(BaseModel):
         default=None, description="event type to names of the actions it triggers; must agree with actions"
     )
     resource_providers: dict[ResourceType, dict[str, ResourceProvider]] = {}
-    config: ConfigDocument | None = None
+    config: ConfigDocument = ConfigDocument(conf_data={})
     pickled_functions: PickledCode | None = Field(
         default=None,
         description="all functions that travel by value, in one pickle; loading it runs code, so it must be trusted",
@@ -115,3 +116,8 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **PlanDocument.model_json_schema(by_alias=True, mode="validation"),
     }
+
+
+def json_schema_text() -> str:
+    """The content of ``agent_plan.schema.json`` beside this module; a test holds it to :func:`json_schema`."""
+    return json.dumps(json_schema(), indent=2) + "\n"

@@ -12,7 +12,7 @@ import cloudpickle
 from flink_agents_py.errors import FunctionNotFoundError
 
 # Modules that are another file, or nothing at all, in another process.
-_UNSHARED_MODULES = frozenset({"__main__", "__mp_main__", "builtins"})
+_UNSHARED_MODULES = frozenset({"__main__", "__mp_main__"})
 
 
 def resolve(module: str, qualname: str, *, what: str) -> Any:

@@ -43,8 +43,10 @@ def from_peer(document: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "agent_name": document.get("agent_name") or "Agent",
         "actions": actions,
         "resource_providers": {kind: named for kind, named in providers.items() if named},
-        "config": document.get("config"),
     }
+    config = _object(document.get("config") or {}, "config")
+    conf_data = _object(config.get("conf_data") or {}, "config.conf_data")
+    translated["config"] = {"conf_data": to_document(conf_data, "config.conf_data")}
     if document.get("actions_by_event") is not None:
         translated["actions_by_event"] = _without(document["actions_by_event"], ignored)
     return translated, ignored

@@ -8,20 +8,19 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.errors import AgentDefinitionError, DuplicateNameError, PlanFormatError, TriggerError
+from flink_agents_py.config import AgentConfiguration
+from flink_agents_py.errors import AgentDefinitionError, DecodeError, DuplicateNameError, PlanFormatError, TriggerError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
 from flink_agents_py.plan.compile import SharedResources, compile_agent
-from flink_agents_py.plan.document import PLAN_VERSION, json_schema, parse, read_json
+from flink_agents_py.plan.document import PLAN_VERSION, ConfigDocument, json_schema, parse, read_json
 from flink_agents_py.plan.fingerprint import fingerprint
 from flink_agents_py.plan.functions import PlanCode, untrusted
 from flink_agents_py.plan.peer import from_peer
 from flink_agents_py.plan.resources import Providers, ResourceCache
-from flink_agents_py.plan.values import from_document, to_document
 
 if TYPE_CHECKING:
     from flink_agents_py.agent import Agent
-    from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.resources.base import ResourceType
 
 _log = logging.getLogger(__name__)
@@ -58,7 +57,8 @@ class AgentPlan:
         self.actions: dict[str, PlanAction] = {}
         self.actions_by_event: dict[str, list[str]] = {}
         self.resource_providers: Providers = resource_providers or {}
-        self.config = config
+        # A copy: what the caller sets later is not part of this plan.
+        self.config = AgentConfiguration.from_plain(config.to_plain()) if config is not None else AgentConfiguration()
         self.ignored = tuple(ignored)
         self._code = code or PlanCode(None, agent_name)
         self._listeners: dict[str, list[PlanAction]] = {}
@@ -154,11 +154,7 @@ class AgentPlan:
         return fingerprint(self.agent_name, actions, self._providers_document())
 
     def to_json(self) -> str:
-        """The plan as JSON; a plan read from it writes the same bytes.
-
-        Raises:
-            NotSerializableError: a configuration value has no JSON form.
-        """
+        """The plan as JSON; a plan read from it writes the same bytes."""
         document: dict[str, Any] = {
             "plan_version": self.version,
             "agent_name": self.agent_name,
@@ -166,10 +162,8 @@ class AgentPlan:
             "actions": {name: action.to_document() for name, action in self.actions.items()},
             "actions_by_event": self.actions_by_event,
             "resource_providers": self._providers_document(),
-            "config": None,
+            "config": self.config.to_plain(),
         }
-        if self.config is not None:
-            document["config"] = {"conf_data": to_document(self.config.conf_data, "configuration")}
         if self._code.pickled is not None:
             document["pickled_functions"] = self._code.pickled.model_dump()
         return json.dumps(document, ensure_ascii=False, indent=2)
@@ -183,6 +177,7 @@ class AgentPlan:
 
         Raises:
             PlanFormatError: it is malformed, newer than this release, contradicts itself, or needs Java.
+            ConfigError: a configuration value does not fit its option.
             UntrustedCodeError: it carries pickled functions and ``allow_pickled`` is false.
         """
         source = read_json(text)
@@ -211,7 +206,7 @@ class AgentPlan:
                 agent_name=document.agent_name,
                 actions=document.actions.values(),
                 resource_providers=document.resource_providers,
-                config=_configuration(document.config.conf_data) if document.config is not None else None,
+                config=_configuration(document.config),
                 code=code,
                 ignored=ignored,
             )
@@ -233,10 +228,11 @@ class AgentPlan:
         }
 
 
-def _configuration(conf_data: dict[str, Any]) -> AgentConfiguration:
-    from flink_agents_py.config import AgentConfiguration
-
-    return AgentConfiguration(from_document(conf_data, "config.conf_data"))
+def _configuration(document: ConfigDocument) -> AgentConfiguration:
+    try:
+        return AgentConfiguration.from_plain(document.model_dump())
+    except DecodeError as error:
+        raise PlanFormatError(error.what, where="config.conf_data", fix=error.fix) from error
 
 
 def _contradiction(what: str, where: str) -> PlanFormatError:

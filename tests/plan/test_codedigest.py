@@ -42,7 +42,10 @@ print(code_digest(act), code_digest(functools.partial(act, 1)), code_digest(A(0.
 def digests(seed, limit=3, padding=""):
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(limit=limit, padding=padding)],
-        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": "."},
     )
     return result.stdout.split()
 
@@ -57,6 +60,16 @@ def test_a_changed_global_constant_of_the_script_changes_it():
     assert before[2] == after[2]
 
 
+class Slotted:
+    __slots__ = ("answer",)
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, event, ctx):
+        return self.answer
+
+
 def made(value):
     return lambda event, ctx: value
 
@@ -66,6 +79,9 @@ def made(value):
     [
         (made(1), made(2)),
         (made(1), made(True)),
+        (made(len), made(repr)),
+        (made([].append), made([1].append)),
+        (Slotted(1), Slotted(2)),
         (made([1, 2]), made([2, 1])),
         (functools.partial(made(1), 1), functools.partial(made(1), 2)),
         (lambda event, ctx, n=1: n, lambda event, ctx, n=2: n),

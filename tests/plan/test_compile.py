@@ -1,3 +1,4 @@
+# ruff: noqa: N805 - an action without self is one of the forms under test
 """Compiling agents of every form: what becomes an action, in which order, and what it runs."""
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
+# ruff: noqa: N805 - an action without self is one of the forms under test
 """Every mistake in an agent is an error that names the class, the member, the rule and the fix."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 
 import pytest
 
@@ -105,9 +106,7 @@ class WrongEvent(Agent):
 
 
 def test_an_annotation_that_no_trigger_fits_is_refused():
-    fails(
-        WrongEvent(), errors.SignatureError, "Scored", "'scored'", "@action(Scored)", where="WrongEvent.handle"
-    )
+    fails(WrongEvent(), errors.SignatureError, "Scored", "'scored'", "@action(Scored)", where="WrongEvent.handle")
 
 
 # --- names and triggers -----------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ class Rule:
 
 
 def test_typed_configuration_values_travel():
-    rule = Rule(datetime(2026, 1, 2))
+    rule = Rule(datetime(2026, 1, 2, tzinfo=timezone.utc))
     plan = AgentPlan.from_agent(Agent().add_action("a", ["x"], ok, rule=rule))
     assert AgentPlan.from_json(plan.to_json()).get_action_config_value("a", "rule") == rule
 
