@@ -92,6 +92,44 @@ def test_every_way_to_write_an_action_is_found_in_order_and_runs(form):
     assert plan.pickled_actions == []
 
 
+def wrapping(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return ("wrapped", function(*args))
+
+    return wrapper
+
+
+def anonymous(function):
+    return lambda *args: ("anonymous", function(*args))
+
+
+class OtherDecorators(Agent):
+    @action(Scored)
+    @wrapping
+    def wrapped(event: Scored, ctx: RunnerContext):
+        return event
+
+    @action("x")
+    @anonymous
+    def nameless(event, ctx):
+        return event
+
+    @classmethod
+    @action("x")
+    def of_class(cls, event, ctx):
+        return cls
+
+
+def test_other_decorators_may_stand_between_action_and_function(form):
+    plan = form(AgentPlan.from_agent(OtherDecorators()))
+    assert plan.pickled_actions == []
+    assert plan.actions["wrapped"].callable(1, None) == ("wrapped", 1)
+    assert plan.actions["wrapped"].event_class is Scored
+    assert plan.actions["nameless"].callable(1, None) == ("anonymous", 1)
+    assert plan.actions["of_class"].callable(1, None) is OtherDecorators
+
+
 def test_added_actions_follow_the_decorated_ones(form):
     prefix = "p"
     agent = AllForms()

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -218,14 +219,13 @@ def test_an_edited_plan_without_derived_parts_is_a_plan():
 
 def test_the_fingerprint_is_the_same_in_every_process():
     program = "from tests.plan.test_plan_json import sample; print(sample(by_value=True).fingerprint)"
-    prints = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ".", "PYTHONHASHSEED": seed},
-        ).stdout.strip()
-        for seed in "12"
-    }  # fmt: skip
-    assert prints == {sample(by_value=True).fingerprint}
+    root = str(Path(__file__).parents[2])
+    for seed in "12":
+        environ = {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": seed}
+        result = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ
+        )
+        assert result.stdout.strip() == sample(by_value=True).fingerprint
 
 
 def test_the_fingerprint_covers_what_a_run_depends_on():
