@@ -81,6 +81,9 @@ class CallDesk:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
+    def call_in_flight(self, number: int) -> DurableCall:
+        return self._in_flight[number][0]
+
     def start(self, call: DurableCall) -> None:
         """Make the call, or go on with one that a restart interrupted."""
         call.started = True

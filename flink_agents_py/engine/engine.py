@@ -173,6 +173,33 @@ class Engine:
         """Whether nothing is unfinished in this subtask, as far as this attempt has seen."""
         return not self._active
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a run could be driven right now (its callback ran out of time budget)."""
+        return bool(self._to_drive)
+
+    def next_due_ms(self) -> int | None:
+        """When the earliest timeout, retry or sleep is due."""
+        return self._desk.next_due_ms()
+
+    def call_in_flight(self, number: int) -> DurableCall:
+        """The durable call behind an attempt number, for test kits and ledgers."""
+        return self._desk.call_in_flight(number)
+
+    def recorded_calls(self) -> frozenset[str]:
+        """Idempotency keys of calls of unfinished runs whose outcome is recorded."""
+        return frozenset(
+            call.idempotency_key
+            for entry in self._active.values()
+            for task in (*entry.run.tasks, *entry.run.ready)
+            for call in task.calls or ()
+            if call.done
+        )
+
+    def unfinished_keys(self) -> list[Any]:
+        """Keys with an unfinished run that this attempt knows of."""
+        return [entry.run.key for entry in self._active.values()]
+
     def wait_slice(self) -> None:
         """Wait a moment for completions and work on what came; for hosts that may not go on yet (S11, S13)."""
         if not self._to_drive:

@@ -65,7 +65,9 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
         return self._emissions()
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
-        engine = self._engine
+        engine = self.__dict__.get("_engine")
+        if engine is None:
+            return ()  # thread mode lets a processing-time timer fire once more between close() and the task's end
         self._timers.service = ctx.timer_service()
         key = ctx.get_current_key()
         if timestamp < RESUME_AT_END:

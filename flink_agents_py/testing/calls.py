@@ -1,0 +1,157 @@
+"""Durable calls under test control."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.engine.journal import function_id
+from flink_agents_py.errors import CallCancelledError
+from flink_agents_py.events import active
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.engine import Engine
+    from flink_agents_py.engine.ports import Completion
+    from flink_agents_py.testing.clock import VirtualClock
+
+
+class PendingCall:
+    """A durable call that has been started and has no outcome yet."""
+
+    def __init__(
+        self,
+        executor: ManualExecutor,
+        number: int,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        threaded: bool,
+    ) -> None:
+        self._executor = executor
+        self.number = number
+        self.func = func
+        self.args = args
+        self.kwargs = kwargs
+        self.threaded = threaded
+
+    @property
+    def name(self) -> str:
+        """The function's own name, without module and enclosing scopes."""
+        return function_id(self.func).rpartition(":")[2].rpartition(".")[2]
+
+    def complete(self, result: Any = None) -> None:
+        """Let the call return ``result``; the agent goes on at once."""
+        self._executor.finish(self, None, result)
+
+    def fail(self, error: BaseException) -> None:
+        """Let the call raise ``error``."""
+        self._executor.finish(self, error, None)
+
+    def run(self) -> None:
+        """Call the function for real and deliver what it returns or raises."""
+        error, result = self._executor.make(self)
+        self._executor.finish(self, error, result)
+
+    def __repr__(self) -> str:
+        return f"<pending {self.name}{self.args!r}>"
+
+
+class ManualExecutor:
+    """An executor whose calls finish when the test says so, or after a virtual latency.
+
+    Args:
+        latency: seconds from the start of a call to its completion; the function itself is called at the start, as
+            its effect in the outside world would be. ``None``: calls wait for the test.
+        on_wait: called when the engine waits; must let something happen.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        latency: Callable[[PendingCall], float] | None,
+        threads: int,
+        on_wait: Callable[[float], None],
+        on_finish: Callable[[], None],
+        before_call: Callable[[PendingCall], None] | None = None,
+    ) -> None:
+        self.threads = threads
+        self.engine: Engine | None = None
+        self.pending: dict[int, PendingCall] = {}
+        self._clock = clock
+        self._latency = latency
+        self._on_wait = on_wait
+        self._on_finish = on_finish
+        self._before_call = before_call
+        self._done: list[Completion] = []
+        self._scheduled: list[tuple[int, int, Completion]] = []
+
+    # --- the engine's side ------------------------------------------------------------------------------------------
+
+    def submit(
+        self, number: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, threaded: bool
+    ) -> None:
+        call = PendingCall(self, number, func, args, kwargs, threaded=threaded)
+        if self._latency is None:
+            self.pending[number] = call
+            return
+        due = self._clock.now_ms() + round(self._latency(call) * 1000)
+        error, result = self.make(call)
+        heapq.heappush(self._scheduled, (due, number, (number, error, result)))
+
+    def cancel(self, number: int) -> None:
+        self._scheduled = [entry for entry in self._scheduled if entry[1] != number]
+        heapq.heapify(self._scheduled)
+        self.pending.pop(number, None)
+        self._done.append((number, CallCancelledError("the call was cancelled"), None))
+
+    def completions(self) -> list[Completion]:
+        now = self._clock.now_ms()
+        while self._scheduled and self._scheduled[0][0] <= now:
+            self._done.append(heapq.heappop(self._scheduled)[2])
+        done, self._done = self._done, []
+        return done
+
+    def wait(self, timeout_s: float) -> None:
+        if not self._done:
+            self._on_wait(timeout_s)
+
+    # --- the test's side --------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When the next virtual latency ends."""
+        return self._scheduled[0][0] if self._scheduled else None
+
+    def make(self, call: PendingCall) -> tuple[BaseException | None, Any]:
+        """Call the function as a worker thread would: without the right to use the context."""
+        engine, source = self.engine, active.source
+        thread = engine.thread if engine is not None else 0
+        try:
+            if engine is not None:
+                engine.thread = -1
+            active.source = None
+            if self._before_call is not None:
+                self._before_call(call)
+            result = call.func(*call.args, **call.kwargs)
+            if inspect.iscoroutine(result):
+                result = asyncio.run(result)
+        except Exception as error:  # noqa: BLE001 - the outcome of the call
+            return error, None
+        except SystemExit as error:
+            return error, None
+        else:
+            return None, result
+        finally:
+            if engine is not None:
+                engine.thread = thread
+            active.source = source
+
+    def finish(self, call: PendingCall, error: BaseException | None, result: Any) -> None:
+        if self.pending.pop(call.number, None) is None:
+            raise ValueError(f"{call!r} has finished already, timed out, or was lost in a crash")
+        self._done.append((call.number, error, result))
+        self._on_finish()
+

@@ -1,0 +1,256 @@
+"""Runs one subtask of an agent step by step, under a virtual clock, with calls that finish when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flink_agents_py.agent import Agent
+from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
+from flink_agents_py.engine.memory import RunMemory
+from flink_agents_py.engine.stats import Stats
+from flink_agents_py.local.ports import KeyedStore, TimerQueue
+from flink_agents_py.memory import MemoryObject
+from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.testing.calls import ManualExecutor, PendingCall
+from flink_agents_py.testing.clock import VirtualClock
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint: keyed state and timers, and how much had been emitted when it was taken."""
+
+    state: dict[str, dict[Any, Any]]
+    timers: list[tuple[str, int, Any]]
+    keys: dict[Any, Any]
+    outputs: int
+    side_outputs: int
+
+
+class AgentHarness:
+    """An agent under test.
+
+    Args:
+        agent: an agent, or a compiled plan.
+        config: options by key.
+        latency: ``None``: durable calls wait in :attr:`calls` for the test. Seconds, or a function of the call: calls
+            are made at once and their outcome arrives after that virtual time.
+        before_call: called with each call that is really made, for ledgers.
+    """
+
+    def __init__(
+        self,
+        agent: Agent | AgentPlan,
+        config: Mapping[str, Any] | None = None,
+        *,
+        latency: float | Callable[[PendingCall], float] | None = None,
+        before_call: Callable[[PendingCall], None] | None = None,
+        clock: VirtualClock | None = None,
+    ) -> None:
+        configuration = AgentConfiguration(config)
+        self.plan = agent if isinstance(agent, AgentPlan) else AgentPlan.from_agent(agent, configuration)
+        self.clock = clock or VirtualClock()
+        self._latency = latency if latency is None or callable(latency) else _constant(latency)
+        self._before_call = before_call
+        self._threads = configuration.get(AgentOptions.NUM_ASYNC_THREADS)
+        self._outputs: list[tuple[Any, Any]] = []
+        self._side_outputs: list[tuple[str, Any]] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._store = KeyedStore()
+        self._timers = TimerQueue(self._store)
+        self._executor = ManualExecutor(
+            self.clock, self._latency, self._threads, self._wait, self.pump, self._before_call
+        )
+        self.engine = Engine(self.plan, self._store, self._store, self._timers, self.clock, self._executor)
+        self._executor.engine = self.engine
+
+    # --- what went in and came out ----------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Output values in order of emission."""
+        return [value for _, value in self._outputs]
+
+    @property
+    def keyed_outputs(self) -> list[tuple[Any, Any]]:
+        """Outputs as ``(key, value)`` in order of emission."""
+        return list(self._outputs)
+
+    def side_output(self, tag: str) -> list[Any]:
+        """Values sent to a side output; dead letters are under ``dead-letters``."""
+        return [value for name, value in self._side_outputs if name == tag]
+
+    def all_side_outputs(self) -> list[tuple[str, Any]]:
+        """Side outputs as ``(tag, value)`` in order of emission."""
+        return list(self._side_outputs)
+
+    def adopt_outputs(self, earlier: AgentHarness) -> None:
+        """Take over what an earlier attempt has emitted (what is downstream survives a crash of this subtask)."""
+        self._outputs = list(earlier._outputs)
+        self._side_outputs = list(earlier._side_outputs)
+
+    @property
+    def calls(self) -> list[PendingCall]:
+        """Durable calls that wait for the test, oldest first."""
+        return list(self._executor.pending.values())
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is unfinished, in memory or, not yet resumed after a restore, in keyed state."""
+        return self.engine.idle and not self._store.data["agent.run"]
+
+    @property
+    def stats(self) -> Stats:
+        return self.engine.stats
+
+    def short_term_memory(self, key: Any) -> MemoryObject:
+        """What a run of ``key`` would read now; writes to it are not kept."""
+        self._store.switch(key)
+        return RunMemory(self._store.memory, "short_term").begin().root
+
+    def state_of(self, key: Any) -> dict[str, Any]:
+        """Raw keyed state of a key by state name, without empty states."""
+        self._store.switch(key)
+        return {
+            name: entries[self._store.token] for name, entries in self._store.data.items() if self._store.token in entries
+        }
+
+    # --- driving ----------------------------------------------------------------------------------------------------
+
+    def feed(self, key: Any, value: Any, timestamp: int | None = None, watermark: int | None = None) -> None:
+        """Hand in one input; blocks (in virtual time) under backpressure, as the operator does."""
+        while self.engine.saturated:
+            self.engine.wait_slice()
+            self._collect()
+        self._store.switch(key)
+        self.engine.process(key, value, timestamp, watermark)
+        self._collect()
+
+    def pump(self) -> None:
+        """Let the engine take in completions now, without waiting for its timer."""
+        for key in self.engine.unfinished_keys()[:1]:
+            self._store.switch(key)
+            self.engine.timer(key)
+            self._collect()
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock on, firing every timer on the way, in time order."""
+        target = self.clock.now_ms() + round(seconds * 1000)
+        while (due := self.next_due_ms()) is not None and due <= target:
+            self.step(due)
+        self.clock.advance_to(target)
+
+    def run(self, limit: int = 100_000) -> None:
+        """Go on until nothing is unfinished.
+
+        Raises:
+            AssertionError: the agent waits for a call the test never finishes, or for more than ``limit`` steps.
+        """
+        for _ in range(limit):
+            if self.idle:
+                return
+            if self._waits_for_test() or not self.step():
+                raise AssertionError(f"the agent waits for {self.calls or 'nothing that will ever happen'}")
+        raise AssertionError(f"not finished after {limit} steps")
+
+    def _waits_for_test(self) -> bool:
+        """Whether only the test can make anything happen: calls are pending, and the pump would tick for ever."""
+        executor = self._executor
+        return bool(
+            executor.pending
+            and executor.next_due_ms() is None
+            and self.engine.next_due_ms() is None
+            and not self.engine.has_work
+        )
+
+    def step(self, due_ms: int | None = None) -> bool:
+        """One callback: the next timer. Returns False if there is none."""
+        due = self.next_due_ms() if due_ms is None else due_ms
+        if due is None:
+            return False
+        self.clock.advance_to(max(due, self.clock.now_ms()))
+        token = self._timers.pop_processing(self.clock.now_ms())
+        if token is not None:
+            key = self._store.keys[token]
+            self._store.switch(key)
+            self.engine.timer(key)
+            self._collect()
+        return True
+
+    def next_due_ms(self) -> int | None:
+        """When the next timer fires. Completions need none of their own: the pump timer takes them in."""
+        due = self._timers.next_processing()
+        return None if due is None else max(due, self.clock.now_ms())
+
+    def end_of_input(self) -> None:
+        """The stream ends: everything unfinished is finished first (S11)."""
+        while (timer := self._timers.pop_event(END_OF_INPUT)) is not None:
+            timestamp, token = timer
+            key = self._store.keys[token]
+            self._store.switch(key)
+            if timestamp == RESUME_AT_END:
+                if self.engine.resume(key):
+                    self._store.switch(key)
+                    self._timers.event_time(END_OF_INPUT)
+            else:
+                while self.engine.unfinished(key):
+                    self.engine.wait_slice()
+                    self._collect()
+            self._collect()
+
+    def _wait(self, timeout_s: float) -> None:
+        now = self.clock.now_ms()
+        due = self._executor.next_due_ms()
+        limit = now + max(1, round(timeout_s * 1000))
+        if self._waits_for_test():
+            raise AssertionError(f"the operator is blocked, waiting for {self.calls}")
+        self.clock.advance_to(max(now, min(due, limit) if due is not None else limit))
+
+    def _collect(self) -> None:
+        self._outputs.extend((run.key, value) for value, run in self.engine.effects.take_outputs())
+        self._side_outputs.extend((tag, value) for tag, value, _ in self.engine.effects.take_side_outputs())
+
+    # --- checkpoints and crashes ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """A checkpoint as Flink would take it between two callbacks."""
+        return Snapshot(
+            self._store.snapshot(),
+            self._timers.snapshot(),
+            dict(self._store.keys),
+            len(self._outputs),
+            len(self._side_outputs),
+        )
+
+    def crash(self) -> None:
+        """The process dies: everything in memory and every call in flight is lost. Follow it with :meth:`restore`."""
+        self.engine.close()
+        self._start()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Start a new attempt from a checkpoint; outputs emitted after it are taken back, as an exactly-once sink does.
+
+        The calls that were made stay made: the outside world has no checkpoint.
+        """
+        self.crash()
+        self._store.restore(snapshot.state)
+        self._store.keys = dict(snapshot.keys)
+        self._timers.restore(snapshot.timers)
+        del self._outputs[snapshot.outputs :]
+        del self._side_outputs[snapshot.side_outputs :]
+
+    def upgrade(self, agent: Agent, config: Mapping[str, Any] | None = None) -> None:
+        """Replace the agent, to restore a snapshot under a changed plan."""
+        self.plan = AgentPlan.from_agent(agent, AgentConfiguration(config))
+        self.crash()
+
+
+def _constant(seconds: float) -> Callable[[PendingCall], float]:
+    def latency(_: PendingCall) -> float:
+        return seconds
+
+    return latency
