@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pyflink.common import Types, WatermarkStrategy
+from pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflink.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from rich.console import Console
@@ -221,10 +221,7 @@ def lines_before(file: BinaryIO, offset: int) -> int:
     """Number of lines that end before byte ``offset``."""
     file.seek(0)
     count = 0
-    while offset > 0:
-        block = file.read(min(offset, 1024 * 1024))
-        if not block:
-            break
+    while block := file.read(min(offset, 1024 * 1024)):
         count += block.count(b"\n")
         offset -= len(block)
     return count
@@ -273,11 +270,14 @@ def rejected(number: int, reason: str, line: bytes) -> dict[str, Any]:
 
 def build(options: argparse.Namespace) -> DataStream:
     """The stream of everything to be written: analyses, alerts and rejected lines."""
-    env = StreamExecutionEnvironment.get_execution_environment()
+    flink = Configuration()
+    if options.mode:
+        flink.set_string("python.execution-mode", options.mode)
+    env = StreamExecutionEnvironment.get_execution_environment(flink)
     env.set_parallelism(options.parallelism)
     agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
-    if options.mode:
-        agents_env.get_config().set("python.execution-mode", options.mode)
+    mode = options.mode or agents_env.settings().get("python.execution-mode", "the configured")
+    print(f"analysing {options.input} in {mode} mode", file=sys.stderr)
     chunks = math.ceil(options.input.stat().st_size / CHUNK_BYTES) or 1
     rejects = OutputTag("rejects", Types.PICKLED_BYTE_ARRAY())
     # One reader, whatever the parallelism of the agent: reviews of a product must stay in the order of the file.
@@ -321,7 +321,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("review_analysis: interrupted, nothing was written", file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - whatever it is, the person who started the job wants it short
-        print(f"{error}\n\nreview_analysis: the job failed: {python_cause(str(error))}", file=sys.stderr)
+        text = str(error) if "Caused by:" in str(error) else f"{type(error).__name__}: {error}"
+        print(f"{text}\n\nreview_analysis: the job failed: {python_cause(text)}", file=sys.stderr)
         return 1
     finally:
         for part in parts:
@@ -383,14 +384,13 @@ def _problem_with_files(source: Path, target: Path) -> str | None:
 
 def python_cause(text: str) -> str:
     """The Python error at the bottom of a Flink failure: ``ValueError: ...``; else the last Java cause."""
-    # The indented lines after the first are the `where` and `fix` of our own errors.
+    # Indented lines after the first: `where` and `fix` of our own errors.
     in_thread = re.findall(r"PythonException: <class '(?:builtins\.)?([\w.]+)'>: (.*(?:\n  \S.*)*)", text)
     if in_thread:
         return ": ".join(in_thread[-1])
     after_traceback = text.rpartition("Traceback (most recent call last):")[2]
-    in_process = re.findall(
-        r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*(?:\n  \S.*)*)?$", after_traceback, re.MULTILINE
-    )
+    python_error = r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*(?:\n  \S.*)*)?$"
+    in_process = re.findall(python_error, after_traceback, re.MULTILINE)
     if in_process and after_traceback != text:
         return str(in_process[0])
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
