@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _BASE_FIELDS = frozenset({"type", "attributes"})
+_IDENTITY = frozenset({"id", "upstream_event_id", "upstreamEventId", "upstream_action_name", "upstreamActionName"})
 _set = object.__setattr__
 
 
@@ -68,6 +69,7 @@ class Event(BaseModel):
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
     EVENT_TYPE: ClassVar[str] = ""
+    _declared: ClassVar[tuple[str, ...]] = ()  # fields a subclass adds
 
     type: str = ""
     attributes: dict[str, Any] = {}
@@ -80,21 +82,17 @@ class Event(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         if "EVENT_TYPE" not in cls.__dict__:
             cls.EVENT_TYPE = f"{cls.__module__}.{cls.__qualname__}"
+        cls._declared = tuple(name for name in cls.model_fields if name not in _BASE_FIELDS)
 
     def __init__(self, **data: Any) -> None:
-        event_id = data.pop("id", None)
-        upstream_id = _pop_either(data, "upstream_event_id", "upstreamEventId")
-        upstream_action = _pop_either(data, "upstream_action_name", "upstreamActionName")
+        identity = None if _IDENTITY.isdisjoint(data) else _take_identity(data)
         super().__init__(**data)
         if not self.type:
             if not self.EVENT_TYPE:
                 raise ValueError("an Event needs a non-empty 'type' (or use a subclass, which has one)")
             self.__dict__["type"] = self.EVENT_TYPE
-        if event_id is not None:
-            self.__dict__["_id"] = event_id if isinstance(event_id, UUID) else UUID(str(event_id))
-        if upstream_id is not None or upstream_action is not None:
-            upstream = upstream_id if isinstance(upstream_id, UUID) or upstream_id is None else UUID(str(upstream_id))
-            self.__dict__["_lineage"] = (upstream, upstream_action)
+        if identity is not None:
+            self.__dict__.update(identity)
 
     # --- identity and lineage ---------------------------------------------------------------------------------------
 
@@ -144,28 +142,25 @@ class Event(BaseModel):
 
     def get_attr(self, name: str) -> Any:
         """Return a declared field or an attribute by name, ``None`` if there is none."""
-        if name not in _BASE_FIELDS and name in type(self).model_fields:
+        if name in self._declared:
             return getattr(self, name)
         return self.attributes.get(name)
 
     def set_attr(self, name: str, value: Any) -> None:
         """Set a declared field or an attribute. Do it before sending: an event that was sent is shared."""
-        if name not in _BASE_FIELDS and name in type(self).model_fields:
+        if name in self._declared:
             setattr(self, name, value)
         else:
             self.attributes[name] = value
 
     def all_attributes(self) -> dict[str, Any]:
         """Attributes, declared fields and extra values in one dictionary: what travels and what is matched on."""
-        cls = type(self)
-        fields = cls.model_fields
         extra = self.__pydantic_extra__
-        if len(fields) == len(_BASE_FIELDS) and not extra:
+        if not self._declared and not extra:
             return self.attributes
         merged = dict(self.attributes)
-        for name in fields:
-            if name not in _BASE_FIELDS:
-                merged[name] = self.__dict__[name]
+        for name in self._declared:
+            merged[name] = self.__dict__[name]
         if extra:
             merged.update(extra)
         return merged
@@ -180,12 +175,12 @@ class Event(BaseModel):
         if isinstance(event, cls):
             return event
         attributes = event.all_attributes()
-        if len(cls.model_fields) == len(_BASE_FIELDS):
+        if not cls._declared:
             typed = cls.__new__(cls)
             _fill(typed, event.type, attributes)
         else:
-            own = {name: value for name, value in attributes.items() if name in cls.model_fields}
-            rest = {name: value for name, value in attributes.items() if name not in cls.model_fields}
+            own = {name: value for name, value in attributes.items() if name in cls._declared}
+            rest = {name: value for name, value in attributes.items() if name not in cls._declared}
             try:
                 typed = cls.model_validate({**own, "type": event.type, "attributes": rest})
             except ValidationError as error:
@@ -230,10 +225,23 @@ class Event(BaseModel):
         return cls.from_event(event) if cls is not Event else event  # type: ignore[return-value]
 
 
-def _pop_either(data: dict[str, Any], first: str, second: str) -> Any:
-    value = data.pop(first, None)
-    other = data.pop(second, None)
-    return other if value is None else value
+def _take_identity(data: dict[str, Any]) -> dict[str, Any]:
+    """Take id and lineage, which are no fields, out of constructor arguments; both spellings of the lineage."""
+    event_id = data.pop("id", None)
+    upstream_id = data.pop("upstream_event_id", None) or data.pop("upstreamEventId", None)
+    upstream_action = data.pop("upstream_action_name", None) or data.pop("upstreamActionName", None)
+    for name in _IDENTITY:
+        data.pop(name, None)
+    identity: dict[str, Any] = {}
+    if event_id is not None:
+        identity["_id"] = _uuid(event_id)
+    if upstream_id is not None or upstream_action is not None:
+        identity["_lineage"] = (None if upstream_id is None else _uuid(upstream_id), upstream_action)
+    return identity
+
+
+def _uuid(value: Any) -> UUID:
+    return value if isinstance(value, UUID) else UUID(str(value))
 
 
 def _fill(event: Event, event_type: str, attributes: dict[str, Any]) -> None:

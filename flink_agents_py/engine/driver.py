@@ -52,7 +52,8 @@ class RunDriver:
                 stats.events += 1
                 event_type = event.type
                 if event_type == _OUTPUT:
-                    self._engine.effects.outputs.append((event.get_attr("output"), run))
+                    output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
+                    self._engine.effects.outputs.append((output, run))
                     continue
                 routes = self._by_event.get(event_type)
                 if routes is None:

@@ -12,7 +12,7 @@ from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
@@ -68,7 +68,7 @@ class Engine:
         job_identifier: str | None = None,
     ) -> None:
         self.plan = plan
-        self.config = config = plan.config or AgentConfiguration()
+        self.config = config = plan.config
         self.stats = Stats()
         self.effects = Effects()
         self.thread = get_ident()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag
 
-from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
 from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
@@ -43,7 +43,7 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
         self._copies_input = not threaded
         self._timers = FlinkTimers()
         self._executor = BackgroundExecutor(
-            (plan.config or AgentConfiguration()).get(AgentOptions.NUM_ASYNC_THREADS),
+            plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
             owner=(self._submission, subtask_index(runtime_context)),
         )
         self._engine = Engine(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
@@ -23,7 +23,7 @@ class LocalRunner:
         self._plan = plan
         self._store = KeyedStore()
         self._timers = TimerQueue(self._store)
-        self._executor = BackgroundExecutor((plan.config or AgentConfiguration()).get(AgentOptions.NUM_ASYNC_THREADS))
+        self._executor = BackgroundExecutor(plan.config.get(AgentOptions.NUM_ASYNC_THREADS))
         self._clock = SystemClock()
         self.engine = Engine(plan, self._store, self._store, self._timers, self._clock, self._executor)
 
