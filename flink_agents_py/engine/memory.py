@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from flink_agents_py.engine.memory_item import ABSENT, Item, from_text, to_text
+from flink_agents_py.engine.memory_item import ABSENT, SCALARS, Item, from_text, to_text
 from flink_agents_py.engine.memory_path import join, split
 from flink_agents_py.engine.memory_view import MemoryView
 from flink_agents_py.engine.ports import MapPort
 from flink_agents_py.errors import MemoryOverwriteError, MemoryPathError
 from flink_agents_py.memory import MemoryObject, MemoryRef
+from flink_agents_py.serde import encode
 
 _UNKNOWN = object()
 _refs: dict[str, dict[str, MemoryRef]] = {"sensory": {}, "short_term": {}}  # by kind, shared by all runs: memory_view
@@ -54,27 +55,36 @@ class RunMemory:
     def item(self, path: str) -> Item:
         """The committed item at ``path``."""
         item = self.items.get(path, _UNKNOWN)
-        if item is not _UNKNOWN:
-            return item
+        return self.fetch(path) if item is _UNKNOWN else item
+
+    def fetch(self, path: str) -> Item:
+        """Read an item that is not in the cache."""
         if path:
             split(path)  # refuses what is no path
         text = self._read(path)
-        nothing: Item = ABSENT if path else {}  # a root without fields is not stored
-        item = nothing if text is None else from_text(path, text)
+        if text is not None:
+            item = from_text(path, text)
+        elif path:
+            item = ABSENT
+        else:
+            item = {}  # a root without fields is not stored
         self.items[path] = item
         return item
 
     def flush(self) -> None:
         """Write what was committed since the last flush, each path once."""
         dirty = self.dirty
-        if not dirty or self._backing is None:
+        backing = self._backing
+        if not dirty or backing is None:
             return
         for path, item in dirty.items():
-            if item is ABSENT or (not path and not item):
-                self._backing.remove(path)
+            if type(item) in SCALARS:
+                backing.put(path, "v" + encode(item))
+            elif item is ABSENT or (not path and not item):
+                backing.remove(path)
             else:
-                self._backing.put(path, to_text(item))
-        dirty.clear()
+                backing.put(path, to_text(item))
+        self.dirty = {}
 
     def dump(self) -> dict[str, str]:
         """All that was committed, path -> item, for the run's record; only of a memory without backing."""
@@ -84,7 +94,7 @@ class RunMemory:
                 own.pop(path, None)
             else:
                 own[path] = to_text(item)
-        self.dirty.clear()
+        self.dirty = {}
         return dict(own)
 
     def load(self, items: dict[str, str]) -> None:
@@ -95,28 +105,40 @@ class RunMemory:
 class TaskMemory:
     """What one action sees: the memory of its run under its own changes. :attr:`root` is for the user."""
 
-    __slots__ = ("_created", "_removed", "_reshaped", "guard", "root", "run", "shape", "writes")
+    __slots__ = ("_created", "_removed", "_reshaped", "_root", "guard", "run", "shape", "writes")
 
     def __init__(self, run: RunMemory, guard: Callable[[], None] | None) -> None:
         self.run = run
         self.guard = guard
         self.writes: dict[str, Item] = {}
         self.shape = run.shape  # of the tree that `writes` was made on
-        self._removed: dict[str, None] = {}  # paths of the run's tree that this action removed or replaced
+        self._removed: dict[str, None] = {}  # paths this action removed, as far as the run's tree had them
         self._created: set[str] = set()  # objects in `writes` that are new, not just changed in their child list
         self._reshaped = False
-        self.root: MemoryObject = MemoryView(self, "")
+        self._root: MemoryView | None = None
+
+    @property
+    def root(self) -> MemoryObject:
+        """The object the user starts from."""
+        root = self._root
+        if root is None:
+            root = self._root = MemoryView(self, "")
+        return root
 
     def commit(self) -> None:
         """Make the changes part of the run."""
+        self._root = None  # the view refers to us: left in place, only the cycle collector would free the two
         if not self.writes and not self._removed:
             return
         run = self.run
         if self.shape != run.shape:
             self.rebase()
-        run.items.update(self.writes)
-        run.dirty.update(self.writes)
-        self.writes = {}
+        writes, self.writes = self.writes, {}
+        run.items.update(writes)
+        if run.dirty:
+            run.dirty.update(writes)
+        else:
+            run.dirty = writes
         if self._reshaped:
             run.shape += 1
             self.shape = run.shape
@@ -138,7 +160,6 @@ class TaskMemory:
                     where=f"memory path {path!r}",
                     fix="pass overwrite=True to replace it, or set a field of it",
                 )
-            self._remember_removal(path)
             self._erase(path)
         elif old is ABSENT:
             self._attach(path, force)
@@ -251,7 +272,6 @@ class TaskMemory:
             if type(item) is dict:
                 paths += [join(path, segment) for segment in item]
             self.writes.pop(path, None)
-            self._created.discard(path)
             if self.run.item(path) is not ABSENT:
                 self.writes[path] = ABSENT
 

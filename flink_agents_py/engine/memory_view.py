@@ -46,7 +46,7 @@ class MemoryView(MemoryObject):
         if item is _UNKNOWN:
             item = run.items.get(path, _UNKNOWN)
             if item is _UNKNOWN:
-                item = run.item(path)
+                item = run.fetch(path)
         if type(item) in SCALARS:
             return item
         return self._open(path, item)
