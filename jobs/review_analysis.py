@@ -199,10 +199,7 @@ def lines_of_chunk(file: BinaryIO, chunk: int) -> Iterator[tuple[int, bytes]]:
         file.seek(start - 1)
         _skip_line(file)
     offset = file.tell()
-    while offset < end:
-        line = file.readline(LONGEST_LINE_BYTES + 1)
-        if not line:
-            return
+    while offset < end and (line := file.readline(LONGEST_LINE_BYTES + 1)):
         if len(line) > LONGEST_LINE_BYTES and not line.endswith(b"\n"):
             _skip_line(file)
         elif offset == 0:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jobs.benchmarks.machine import BUSY, busy_share
 from jobs.benchmarks.report import figures_of_run, ratio, summary_line
 from jobs.benchmarks.run import RunFailedError, RunSpec, measure
 from jobs.benchmarks.workloads import CALL_S, DEFAULT_WORKLOADS, WORKLOADS, Workload
@@ -15,14 +16,15 @@ from jobs.benchmarks.workloads import CALL_S, DEFAULT_WORKLOADS, WORKLOADS, Work
 SMALLEST_N = 100
 
 Measure = Callable[[RunSpec], dict[str, Any]]
+Look = Callable[[], float | None]
 
 
-def main(arguments: Sequence[str] | None = None, measure: Measure = measure) -> int:
+def main(arguments: Sequence[str] | None = None, measure: Measure = measure, look: Look = busy_share) -> int:
     """Measure what the command line asks for; 0 on success, 1 if a run failed, 2 if the command line is wrong."""
     options = parse(arguments)
     try:
         for name in options.workload or DEFAULT_WORKLOADS:
-            _run_workload(WORKLOADS[name], options, measure)
+            _run_workload(WORKLOADS[name], options, measure, look)
     except RunFailedError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -76,19 +78,23 @@ def _whole(least: int) -> Callable[[str], int]:
     return read
 
 
-def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure) -> None:
+def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure, look: Look) -> None:
     # Raw and agent take turns, so that a machine that gets slower or busier meanwhile hits both alike.
     engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
     runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
     specs = {engine: _spec(workload, engine, options) for engine in engines}
     for number in range(1, options.runs + 1):
         for engine in engines:
+            busy = look()
             figures = figures_of_run(measure(specs[engine]), CALL_S if workload.makes_calls else None)
+            figures["busy_before"] = busy
             runs[engine].append(figures)
             print(
                 f"{workload.name} {engine} {number}/{options.runs}: {figures['records_per_s']:,.0f} records/s",
                 file=sys.stderr,
             )
+            if busy is not None and busy >= BUSY:
+                print(f"bench: {busy:.0%} of the machine was in use before that run: do not trust it", file=sys.stderr)
     for engine in engines:
         _print(summary_line(_head(specs[engine], workload), runs[engine]))
     if options.engine == "both":

@@ -25,28 +25,32 @@ class Machine:
         return {"records": spec.n, "seconds": seconds, "in_flight_max": 5, "latencies_s": [0.11] * 10}
 
 
+def idle():
+    return 0.0
+
+
 def lines(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_both_engines_take_turns_and_end_in_their_ratio(capsys):
     machine = Machine()
-    assert main(["echo", "--n", "1000", "--runs", "2", "--keys", "10"], measure=machine) == 0
+    assert main(["echo", "--n", "1000", "--runs", "2", "--keys", "10"], measure=machine, look=idle) == 0
     assert [spec.engine for spec in machine.specs] == ["raw", "agent", "raw", "agent"]
     raw, agent, ratio = lines(capsys)
     head = {"workload": "echo", "mode": "thread", "n": 1000, "keys": 10, "parallelism": 1}
-    assert raw == {**head, "engine": "raw", "records_per_s": 1000, "runs": [1000, 1000]}
-    assert agent == {**head, "engine": "agent", "records_per_s": 500, "runs": [500, 500]}
+    assert raw == {**head, "engine": "raw", "records_per_s": 1000, "busy_before": [0.0, 0.0], "runs": [1000, 1000]}
+    assert agent == {**head, "engine": "agent", "records_per_s": 500, "busy_before": [0.0, 0.0], "runs": [500, 500]}
     assert ratio == {"workload": "echo", "ratio": 0.5}
 
 
 def test_the_raw_program_of_another_name_is_named(capsys):
-    main(["chain3", "--engine", "raw", "--runs", "1"], measure=Machine())
+    main(["chain3", "--engine", "raw", "--runs", "1"], measure=Machine(), look=idle)
     assert lines(capsys)[0]["raw_program"] == "echo"
 
 
 def test_io_reports_concurrency_and_added_latency(capsys):
-    main(["io", "--engine", "agent", "--runs", "1"], measure=Machine())
+    main(["io", "--engine", "agent", "--runs", "1"], measure=Machine(), look=idle)
     line = lines(capsys)[0]
     assert line["in_flight_max"] == 5
     assert line["added_latency_ms"] == {"p50": 10.0, "p99": 10.0}
@@ -54,7 +58,7 @@ def test_io_reports_concurrency_and_added_latency(capsys):
 
 def test_without_workloads_the_three_of_the_spine_are_measured(capsys):
     machine = Machine()
-    main(["--engine", "agent", "--runs", "1"], measure=machine)
+    main(["--engine", "agent", "--runs", "1"], measure=machine, look=idle)
     assert [spec.workload for spec in machine.specs] == ["echo", "chain3", "counter"]
 
 
@@ -81,11 +85,18 @@ def test_a_wrong_command_line_is_refused_with_what_is_allowed(capsys, arguments,
     assert complaint in capsys.readouterr().err
 
 
+def test_a_run_on_a_busy_machine_says_so(capsys):
+    main(["echo", "--engine", "raw", "--runs", "1"], measure=Machine(), look=lambda: 0.8)
+    captured = capsys.readouterr()
+    assert "80% of the machine was in use" in captured.err
+    assert json.loads(captured.out)["busy_before"] == [0.8]
+
+
 def test_a_failed_run_ends_the_benchmark_with_its_reason(capsys):
     def broken(spec):
         raise RunFailedError("the raw run failed")
 
-    assert main(["echo"], measure=broken) == 1
+    assert main(["echo"], measure=broken, look=idle) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "the raw run failed" in captured.err

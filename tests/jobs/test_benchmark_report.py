@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.benchmarks.gauge import first_measured
+from jobs.benchmarks.machine import share_between
 from jobs.benchmarks.report import figures_of_run, percentile, ratio, summary_line
 
 
@@ -39,7 +40,7 @@ def test_added_latency_is_what_exceeds_the_call_itself():
 
 def test_a_line_has_the_median_and_the_single_runs():
     line = summary_line({"workload": "echo"}, rates(10.4, 30.2, 20.1))
-    assert line == {"workload": "echo", "records_per_s": 20, "runs": [10, 30, 20]}
+    assert line == {"workload": "echo", "records_per_s": 20, "busy_before": [None] * 3, "runs": [10, 30, 20]}
 
 
 def test_a_line_of_calls_has_the_highest_concurrency_and_median_latencies():
@@ -49,3 +50,8 @@ def test_a_line_of_calls_has_the_highest_concurrency_and_median_latencies():
     ]
     line = summary_line({}, runs)
     assert (line["in_flight_max"], line["added_latency_ms"]) == (3, {"p50": 2.0, "p99": 4.0})
+
+
+def test_busy_share_is_time_in_use_over_all_time():
+    assert share_between((100, 1000), (150, 1200)) == 0.25
+    assert share_between((100, 1000), (100, 1000)) == 0.0
