@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_agents_py.errors import DecodeError
 from flink_agents_py.serde import encode, from_plain, to_plain
+from flink_agents_py.serde.text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,12 +51,12 @@ class _Active(threading.local):
 active = _Active()
 
 
-def derive_id(parent: bytes, action: str, ordinal: int) -> UUID:
+def derive_id(parent: bytes, action: str, ordinal: int) -> bytes:
     """The id of the ``ordinal``-th event that ``action`` sent while handling the event with id ``parent``."""
     name = action.encode()
-    digest = blake2b(parent, digest_size=16)
-    digest.update(len(name).to_bytes(4, "big") + name + ordinal.to_bytes(8, "big"))
-    return UUID(bytes=digest.digest())
+    return blake2b(
+        b"%b%d:%b%d" % (parent, len(name), name, ordinal), digest_size=16
+    ).digest()
 
 
 class Event(BaseModel):
@@ -99,18 +100,23 @@ class Event(BaseModel):
     @property
     def id(self) -> UUID:
         """The event's id: the same on every replay once the event belongs to a run, random outside of one."""
+        return UUID(bytes=self.id_bytes)
+
+    @property
+    def id_bytes(self) -> bytes:
+        """The 16 bytes of :attr:`id`."""
         values = self.__dict__
-        known: UUID | None = values.get("_id")
+        known: bytes | None = values.get("_id")
         if known is not None:
             return known
         if "_origin" not in values and active.source is not None:
             active.source.claim(self)
         origin = values.get("_origin")
         if origin is None:
-            known = uuid4()
+            known = uuid4().bytes
         else:
             parent, action, ordinal = origin
-            known = derive_id(parent.id.bytes, action, ordinal)
+            known = derive_id(parent.id_bytes, action, ordinal)
         values["_id"] = known
         return known
 
@@ -189,7 +195,7 @@ class Event(BaseModel):
                     where=f"field {'.'.join(str(part) for part in error.errors()[0]['loc'])}",
                     fix=f"send a {cls.__qualname__}, or give the sent event the attributes that class declares",
                 ) from None
-        for name in ("_id", "_origin", "_lineage"):
+        for name in ("_id", "_origin", "_lineage", "_sent"):
             if name in event.__dict__:
                 typed.__dict__[name] = event.__dict__[name]
         return typed
@@ -234,7 +240,7 @@ def _take_identity(data: dict[str, Any]) -> dict[str, Any]:
         data.pop(name, None)
     identity: dict[str, Any] = {}
     if event_id is not None:
-        identity["_id"] = _uuid(event_id)
+        identity["_id"] = _uuid(event_id).bytes
     if upstream_id is not None or upstream_action is not None:
         identity["_lineage"] = (None if upstream_id is None else _uuid(upstream_id), upstream_action)
     return identity
@@ -295,9 +301,12 @@ def encode_event(event: Event) -> str:
         cls = type(event)
         reference = "" if cls is Event else f"{cls.__module__}:{cls.__qualname__}"
         upstream = event.upstream_event_id
-        lineage = [upstream.hex if upstream else None, event.upstream_action_name]
-        head = json.dumps([event.id.hex, event.type, reference, *lineage], separators=(",", ":"))
-        known = f"{head[:-1]},{encode(event.all_attributes())}]"
+        action = event.upstream_action_name
+        known = (
+            f'["{event.id_bytes.hex()}",{quote(event.type)},{quote(reference)},'
+            f"{'null' if upstream is None else quote(upstream.hex)},{'null' if action is None else quote(action)},"
+            f"{encode(event.all_attributes())}]"
+        )
         values["_encoded"] = known
     return known
 
@@ -307,7 +316,8 @@ def decode_event(record: list[Any], classes: Mapping[str, type[Event]]) -> Event
     event_id, event_type, reference, upstream, action, attributes = record
     event = Event.__new__(Event)
     _fill(event, event_type, from_plain(attributes))
-    event.__dict__["_id"] = UUID(hex=event_id)
+    event.__dict__["_id"] = bytes.fromhex(event_id)
+    event.__dict__["_sent"] = True  # passed on by its receiver it is another occurrence, with an id of its own
     if upstream is not None or action is not None:
         event.__dict__["_lineage"] = (UUID(hex=upstream) if upstream else None, action)
     cls = classes.get(reference)

@@ -87,9 +87,10 @@ class DurableCall:
 class Gathering:
     """Several durable calls awaited together."""
 
-    __slots__ = ("calls", "return_exceptions")
+    __slots__ = ("calls", "return_exceptions", "task")
 
-    def __init__(self, calls: tuple[DurableCall, ...], *, return_exceptions: bool) -> None:
+    def __init__(self, task: ActionTask, calls: tuple[DurableCall, ...], *, return_exceptions: bool) -> None:
+        self.task = task
         self.calls = calls
         self.return_exceptions = return_exceptions
 

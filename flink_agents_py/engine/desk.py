@@ -176,6 +176,10 @@ class CallDesk:
     def _launch(self, call: DurableCall, *, threaded: bool) -> None:
         if call.done:
             return  # timed out or cancelled while it waited for its place
+        total = call.timeouts.total
+        if total is not None and call.record.started_ms + round(total * 1000) <= self._clock.now_ms():
+            self._timed_out(call, "total", total)  # overdue, but its timer is not the first to be looked at
+            return
         self._number += 1
         number = self._number
         call.number = number

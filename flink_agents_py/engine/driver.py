@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.calls import DurableCall, Gathering
-from flink_agents_py.engine.failures import dead_letter
+from flink_agents_py.engine.failures import dead_letter, message_of
 from flink_agents_py.engine.task import ActionTask, describe_awaitable
 from flink_agents_py.errors import ActionFailedError, AwaitError, JournalMismatchError
-from flink_agents_py.events import OutputEvent, active
+from flink_agents_py.events import OutputEvent, active, encode_event
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.engine import Engine
@@ -23,6 +24,7 @@ log = logging.getLogger("flink_agents_py.engine")
 DEAD_LETTERS = "dead-letters"
 
 _OUTPUT = OutputEvent.EVENT_TYPE
+_NO_LOOP = re.compile("no (running|current) event loop")
 
 
 class RunDriver:
@@ -83,11 +85,14 @@ class RunDriver:
                     self._finish(run, task)
                     return
                 coroutine = task.coroutine = result
-            suspension = coroutine.send(None)
-            while not self._suspend(run, task, suspension):
-                suspension = coroutine.throw(self._foreign(task, suspension))
-        except StopIteration:
-            self._finish(run, task)
+                # As it is before the action runs: a replay must not begin with what the action made of it.
+                encode_event(task.event)
+            try:
+                suspension = coroutine.send(None)
+                while not self._suspend(run, task, suspension):
+                    suspension = coroutine.throw(self._foreign(task, suspension))
+            except StopIteration:
+                self._finish(run, task)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit of a library must not leave the key stuck
@@ -97,8 +102,9 @@ class RunDriver:
 
     def _suspend(self, run: Run, task: ActionTask, suspension: Any) -> bool:
         """Note what the task waits for; False if it is nothing the engine can wait for."""
-        if not isinstance(suspension, (DurableCall, Gathering)):
+        if not isinstance(suspension, (DurableCall, Gathering)) or suspension.task is not task:
             return False
+        self._refuse_if_left(task)
         self._engine.start_calls(task)
         if suspension.done:
             run.ready.append(task)
@@ -115,7 +121,13 @@ class RunDriver:
             fix="await ctx.durable_execute_async(your_function, ...), ctx.gather(...) or ctx.sleep(seconds)",
         )
 
+    def _refuse_if_left(self, task: ActionTask) -> None:
+        """Raise again that the replay has left the journal: an ``except`` in the action may have hidden it."""
+        if task.journal is not None and task.journal.left is not None:
+            raise task.journal.left
+
     def _finish(self, run: Run, task: ActionTask) -> None:
+        self._refuse_if_left(task)
         self._close(task, report=True)
         task.commit_memory()
         if task.sent:
@@ -139,19 +151,23 @@ class RunDriver:
                     )
                 if not call.done:
                     self._engine.cancel_call(call)
+        # What refers to each other is let go by hand: millions of runs must not wait for the garbage collector.
+        task.calls = task.coroutine = None
 
     def _fail(self, run: Run, task: ActionTask, error: BaseException) -> None:
-        if isinstance(error, RuntimeError) and "no running event loop" in str(error):
+        if isinstance(error, RuntimeError) and _NO_LOOP.search(message_of(error)):
             cause = error
             error = self._foreign(task, None)
             error.what = f"an action used asyncio directly ({cause}): there is no asyncio loop on the operator thread"
             error.args = (error._render(),)  # noqa: SLF001 - our own exception
             error.__cause__ = cause
         self._close(task, report=False)
+        if task.coroutine is not None:
+            task.coroutine.close()  # it is still suspended, or was never started, if the engine refused to go on
         policy = task.route.on_error
         if policy == "fail" or isinstance(error, JournalMismatchError):
             raise ActionFailedError(
-                f"action {task.route.name} failed: {type(error).__name__}: {error}",
+                f"action {task.route.name} failed: {type(error).__name__}: {message_of(error)}",
                 where=task.place(),
                 fix='fix the action, or declare on_error="dead_letter" or "skip" to keep the job running',
             ) from error

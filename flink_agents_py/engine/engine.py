@@ -31,7 +31,7 @@ from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.task import ActionTask
 from flink_agents_py.errors import StateRecordError
-from flink_agents_py.events import InputEvent, decode_event, encode_event
+from flink_agents_py.events import InputEvent, active, decode_event, encode_event
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
@@ -257,8 +257,12 @@ class Engine:
             entry.head += 1
             self._waiting_inputs -= 1
             value, timestamp, watermark = decode_pending(text)
+            run.entry = None
             entry.run = self._new_run(run.key, run.sequence + 1, value, timestamp, watermark)
             entry.run.entry = entry
+            if self._clock.monotonic_s() > deadline:
+                self._queue(entry)
+                return
 
     def _new_run(self, key: Any, sequence: int, value: Any, timestamp: int | None, watermark: int | None) -> Run:
         run = Run(self._job, key, sequence, timestamp, watermark, self._state.memory)
@@ -301,6 +305,7 @@ class Engine:
                 if entry.drain_armed:
                     self._timers.delete_event_time(RESUME_AT_END)
                 del self._active[entry.token]
+                run.entry = None
         dirty.clear()
 
     def _resume_if_unfinished(self, token: Any, key: Any) -> KeyEntry | None:
@@ -407,7 +412,12 @@ class Engine:
                 self._desk.start(call)
 
     def call_now(self, call: DurableCall) -> None:
-        self._desk.call_now(call)
+        source, active.source = active.source, None
+        self.thread = 0  # what the function did to the context would be missing when the record answers instead
+        try:
+            self._desk.call_now(call)
+        finally:
+            self.thread, active.source = get_ident(), source
 
     def cancel_call(self, call: DurableCall) -> None:
         self._desk.cancel(call)
@@ -441,6 +451,9 @@ class Engine:
 
     def close(self) -> None:
         """Forget everything in memory; keyed state has what is needed to go on."""
+        for entry in self._active.values():
+            for task in (*entry.run.tasks, *entry.run.ready):
+                task.abandon()
         self._active.clear()
         self._to_drive.clear()
         self._dirty.clear()

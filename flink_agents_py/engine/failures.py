@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from flink_agents_py.errors import EncodeError
 from flink_agents_py.serde import to_plain
 
 if TYPE_CHECKING:
@@ -16,15 +17,30 @@ def dead_letter(agent: str, task: ActionTask, error: BaseException) -> dict[str,
     return {
         "agent": agent,
         "action": task.route.name,
-        "key": to_plain(task.run.key),
+        "key": _plain(task.run.key),
         "sequence": task.run.sequence,
         "timestamp": task.run.timestamp,
         "event": {
             "id": str(task.event.id),
             "type": task.event.type,
-            "attributes": to_plain(task.event.all_attributes()),
+            "attributes": {name: _plain(value) for name, value in task.event.all_attributes().items()},
         },
         "error": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": str(error),
+        "message": message_of(error),
         "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
     }
+
+
+def message_of(error: BaseException) -> str:
+    """``str(error)``, whatever the class makes of it: reporting a failure must not fail."""
+    try:
+        return str(error)
+    except Exception as problem:  # noqa: BLE001 - a __str__ of the user's may raise anything
+        return f"<no message: its __str__ raised {type(problem).__name__}>"
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return to_plain(value)
+    except EncodeError as error:
+        return f"<{type(value).__name__} without encoding: {error.what}>"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable
 from typing import Any
 
 from flink_agents_py.errors import JournalMismatchError
 from flink_agents_py.serde import digest
+from flink_agents_py.serde.text import dumps, quote
 
 PENDING, RETURNED, RAISED = "p", "r", "e"
 
@@ -34,8 +34,8 @@ class CallRecord:
         attempts: int = 0,
         started_ms: int = 0,
         due_ms: int = 0,
-        payload: str = "null",
         generation: int = 0,
+        payload: str = "null",
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -47,31 +47,27 @@ class CallRecord:
         self.generation = generation
 
     def to_json(self) -> str:
-        return json.dumps(
-            [
-                self.function,
-                self.arguments,
-                self.status,
-                self.attempts,
-                self.started_ms,
-                self.due_ms,
-                self.payload,
-                self.generation,
-            ],
-            ensure_ascii=False,
-            separators=(",", ":"),
+        return (
+            f'[{quote(self.function)},"{self.arguments}","{self.status}",{self.attempts},{self.started_ms},'
+            f"{self.due_ms},{self.generation},{self.payload}]"
         )
+
+    @classmethod
+    def from_plain(cls, record: list[Any]) -> CallRecord:
+        function, arguments, status, attempts, started_ms, due_ms, generation, payload = record
+        return cls(function, arguments, status, attempts, started_ms, due_ms, generation, dumps(payload))
 
 
 class Journal:
     """The records of one action task; a replay claims them one by one."""
 
-    __slots__ = ("_encoded", "_next", "generation", "records", "recovered")
+    __slots__ = ("_encoded", "_next", "generation", "left", "records", "recovered")
 
     def __init__(self, records: list[CallRecord] | None = None) -> None:
         self.records = records if records is not None else []
         self.generation = max((record.generation for record in self.records), default=0)
         self.recovered = len(self.records)
+        self.left: JournalMismatchError | None = None  # set once a replay has left the recorded path, under `fail`
         self._next = 0
         self._encoded: list[str | None] = [None] * len(self.records)
 
@@ -89,12 +85,13 @@ class Journal:
                 self._next += 1
                 return ordinal, record, True, False
             if on_mismatch_fail:
-                raise JournalMismatchError(
+                self.left = JournalMismatchError(
                     f"durable call {ordinal} is {function} with arguments {arguments}, but the journal has "
                     f"{record.function} with arguments {record.arguments}",
                     fix="make the action deterministic (no clocks, randomness or changed code before a durable call), "
                     "or set durable.on-mismatch to rerun",
                 )
+                raise self.left
             del self.records[ordinal:]
             del self._encoded[ordinal:]
             self.recovered = ordinal
@@ -120,7 +117,7 @@ class Journal:
 
     @classmethod
     def from_plain(cls, records: list[list[Any]]) -> Journal:
-        return cls([CallRecord(*record) for record in records])
+        return cls([CallRecord.from_plain(record) for record in records])
 
 
 def function_id(func: Callable[..., Any]) -> str:

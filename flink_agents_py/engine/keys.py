@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.errors import StateRecordError
-from flink_agents_py.serde import canonical, decode, encode
+from flink_agents_py.serde import decode, encode
+from flink_agents_py.serde.text import dumps
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.run import Run
@@ -73,11 +74,14 @@ class SequenceCache:
 
 
 def token_of(key: Any) -> Any:
-    """A hashable stand-in of a key that keeps 1, 1.0 and True apart, as Flink does."""
+    """A hashable stand-in of a key that keeps apart what Flink does: 1, 1.0 and True, Decimal("1.0") and ("1.00").
+
+    Not the canonical form, which would bring keys together that have state of their own in Flink.
+    """
     kind = type(key)
     if kind is str or kind is int:
         return key
-    return canonical(key)
+    return encode(key, allow_pickle=False).encode()
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def token_of(key: Any) -> Any:
 
 def encode_pending(value: Any, timestamp: int | None, watermark: int | None) -> str:
     """A waiting input as text."""
-    return f"{PENDING_VERSION}{json.dumps([timestamp, watermark])}{encode(value)}"
+    return f"{PENDING_VERSION}[{_number(timestamp)},{_number(watermark)}]{encode(value)}"
 
 
 def decode_pending(text: str) -> tuple[Any, int | None, int | None]:
@@ -98,10 +102,14 @@ def decode_pending(text: str) -> tuple[Any, int | None, int | None]:
 
 def encode_run(run: Run, events: list[str], tasks: list[str]) -> str:
     """An unfinished run as text. ``events`` and ``tasks`` are JSON already; each was encoded once, not per record."""
-    sensory = run.dump_sensory()
-    head = json.dumps([RECORD_VERSION, run.sequence, run.timestamp, run.watermark], separators=(",", ":"))
-    memory = json.dumps(sensory, ensure_ascii=False, separators=(",", ":")) if sensory else "{}"
-    return f"{head[:-1]},[{','.join(events)}],[{','.join(tasks)}],{memory}]"
+    return (
+        f"[{RECORD_VERSION},{run.sequence},{_number(run.timestamp)},{_number(run.watermark)},"
+        f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())}]"
+    )
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)
 
 
 def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[Any], Mapping[str, str]]:

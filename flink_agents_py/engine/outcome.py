@@ -8,19 +8,24 @@ import json
 import pickle
 from typing import Any
 
-from flink_agents_py.errors import EncodeError, RecordedCallError, ValueTooLargeError
+from flink_agents_py.engine.failures import message_of
+from flink_agents_py.errors import DecodeError, EncodeError, RecordedCallError, ValueTooLargeError
 from flink_agents_py.serde import decode, encode
+
+_PICKLE = '"pickle"'  # in the text of every value that pickle carries, and of few others
 
 
 def encode_result(value: Any, limit_bytes: int, call: str) -> str:
-    """The result as JSON text.
+    """The result as JSON text that :func:`flink_agents_py.serde.decode` can read.
 
     Raises:
-        EncodeError: the value has no encoding.
+        EncodeError: the value has no encoding, or none that can be read back.
         ValueTooLargeError: the text is longer than ``limit_bytes``.
     """
     try:
         text = encode(value)
+        if _PICKLE in text:
+            _read_back(text)
     except EncodeError as error:
         raise EncodeError(
             f"the result of the durable call {call} cannot be recorded: {error.what}",
@@ -39,30 +44,41 @@ def encode_result(value: Any, limit_bytes: int, call: str) -> str:
 def encode_error(error: BaseException) -> tuple[str, BaseException]:
     """The exception as JSON text, and the exception to raise now.
 
-    The second is ``error`` itself if a replay will raise an equal one; otherwise a :class:`RecordedCallError` that
-    says so, raised the first time as on every replay: an ``except`` clause must not match only until a crash.
+    The second is ``error`` itself if a replay will raise an equal one. If only attributes are lost (a response, a
+    client: live objects), it is the exception as a replay will raise it, caused by ``error``; if the class cannot be
+    rebuilt, a :class:`RecordedCallError` that says so. An ``except`` clause must not work only until a crash.
     """
-    for form in (_by_fields, _by_pickle):
+    kept = _attributes(error)
+    forms = (_by_fields, _by_pickle) if len(kept) == len(error.__dict__) else (_by_pickle, _by_fields)
+    for form in forms:
         try:
-            text = json.dumps(form(error), ensure_ascii=False, separators=(",", ":"))
-            again = decode_error(text)
+            text = _dumps(form(error, kept))
+            again = _rebuild(json.loads(text))
+            if type(again) is not type(error) or str(again) != str(error) or not _same(again.args, error.args):
+                continue
         except Exception:  # noqa: BLE001, S112 - any failure of a class we do not know means: try the next form
             continue
-        if type(again) is type(error) and str(again) == str(error) and _same(again.args, error.args):
+        if form is _by_pickle or again.__dict__.keys() == error.__dict__.keys():
             return text, error
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    recorded = RecordedCallError(
-        f"{kind}: {error}",
-        where="a durable call; the exception cannot be rebuilt from a record, so its type and message stand in",
-        fix=f"catch RecordedCallError, or raise an exception from the called function that can be rebuilt (not {kind})",
-    )
+        again.__cause__ = error
+        return text, again.with_traceback(error.__traceback__)
+    recorded = _stand_in(_class_of(error), message_of(error))
     recorded.__cause__ = error
-    return json.dumps(_by_fields(recorded), ensure_ascii=False, separators=(",", ":")), recorded
+    return _dumps(_by_fields(recorded, _attributes(recorded))), recorded
 
 
 def decode_error(text: str) -> BaseException:
-    """The exception written by :func:`encode_error`."""
+    """The exception written by :func:`encode_error`; a :class:`RecordedCallError` if its class is not here any more."""
     document = json.loads(text)
+    try:
+        return _rebuild(document)
+    except Exception as problem:  # noqa: BLE001 - renamed, moved or changed: importing and constructing raise anything
+        recorded = _stand_in(document["class"].replace(":", "."), document["message"])
+        recorded.__cause__ = problem
+        return recorded
+
+
+def _rebuild(document: dict[str, str]) -> BaseException:
     if "pickled" in document:
         error = pickle.loads(base64.b64decode(document["pickled"]))  # noqa: S301 - our own state, as trusted as Flink's
         if not isinstance(error, BaseException):
@@ -81,24 +97,57 @@ def decode_error(text: str) -> BaseException:
     return restored
 
 
-def _by_fields(error: BaseException) -> dict[str, str]:
-    cls = type(error)
-    state = {}
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """What hangs on the exception and can be recorded."""
+    kept = {}
     for name, value in error.__dict__.items():
         try:
             encode(value, allow_pickle=False)
         except EncodeError:
-            continue  # a live object on the exception (a response, a client): not part of what it says
-        state[name] = value
+            continue
+        kept[name] = value
+    return kept
+
+
+def _by_fields(error: BaseException, attributes: dict[str, Any]) -> dict[str, str]:
+    cls = type(error)
     return {
         "class": f"{cls.__module__}:{cls.__qualname__}",
+        "message": message_of(error),
         "args": encode(error.args, allow_pickle=False),
-        "state": encode(state, allow_pickle=False),
+        "state": encode(attributes, allow_pickle=False),
     }
 
 
-def _by_pickle(error: BaseException) -> dict[str, str]:
-    return {"pickled": base64.b64encode(pickle.dumps(error)).decode("ascii")}
+def _by_pickle(error: BaseException, _: dict[str, Any]) -> dict[str, str]:
+    return {
+        "class": _class_of(error),
+        "message": message_of(error),
+        "pickled": base64.b64encode(pickle.dumps(error)).decode("ascii"),
+    }
+
+
+def _stand_in(kind: str, message: str) -> RecordedCallError:
+    return RecordedCallError(
+        f"{kind}: {message}",
+        where="a durable call; the exception cannot be rebuilt from a record, so its type and message stand in",
+        fix=f"catch RecordedCallError, or raise an exception from the called function that can be rebuilt (not {kind})",
+    )
+
+
+def _class_of(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def _dumps(document: dict[str, str]) -> str:
+    return json.dumps(document, separators=(",", ":"))  # ASCII: a message may hold half a surrogate pair
+
+
+def _read_back(text: str) -> None:
+    try:
+        decode(text)
+    except DecodeError as error:
+        raise EncodeError(f"it can be pickled, but not be read back: {error.what}", where="$") from None
 
 
 def _same(one: Any, other: Any) -> bool:

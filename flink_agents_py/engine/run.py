@@ -57,17 +57,23 @@ class Run:
         self._memory_port = memory_port
         self._short_term: RunMemory | None = None
         self._sensory: RunMemory | None = None
-        self._id: UUID | None = None
+        self._id: bytes | None = None
 
     @property
     def id(self) -> UUID:
         """Derived from job identifier, key and sequence, so that it is the same on every replay (S4)."""
-        if self._id is None:
+        return UUID(bytes=self.id_bytes)
+
+    @property
+    def id_bytes(self) -> bytes:
+        """The 16 bytes of :attr:`id`."""
+        known = self._id
+        if known is None:
             key = canonical(self.key)
-            state = blake2b(self._job, digest_size=16)
-            state.update(len(key).to_bytes(8, "big") + key + self.sequence.to_bytes(8, "big"))
-            self._id = UUID(bytes=state.digest())
-        return self._id
+            known = self._id = blake2b(
+                b"%d:%b%d:%b%d" % (len(self._job), self._job, len(key), key, self.sequence), digest_size=16
+            ).digest()
+        return known
 
     @property
     def done(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from hashlib import blake2b
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from flink_agents_py.errors import AwaitError, EncodeError, WrongThreadError
 from flink_agents_py.events import Event, encode_event
 from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, RetryPolicy, Timeouts
 from flink_agents_py.serde import decode
+from flink_agents_py.serde.text import quote
 
 if TYPE_CHECKING:
     from flink_agents_py.config import AgentConfiguration
@@ -131,8 +132,10 @@ class ActionTask(RunnerContext):
     def commit_memory(self) -> None:
         if self._short_term is not None:
             self._short_term.commit()
+            self._short_term = None  # it knows `_check`, and thereby this task: a cycle
         if self._sensory is not None:
             self._sensory.commit()
+            self._sensory = None
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
@@ -143,11 +146,11 @@ class ActionTask(RunnerContext):
             raise TypeError(f"send_event takes an Event, got {type(event).__name__}; wrap a result in OutputEvent(...)")
         values = event.__dict__
         origin = values.get("_origin")
-        if origin is not None and ("_sent" in values or origin[0] is not self.event):
+        if "_sent" in values or (origin is not None and origin[0] is not self.event):
             # Sent before, or received from elsewhere and passed on: a new occurrence, with an id of its own.
             event = event.model_copy()
             values = event.__dict__
-            for name in ("_id", "_origin", "_lineage", "_encoded"):
+            for name in ("_id", "_origin", "_lineage", "_encoded", "_sent"):
                 values.pop(name, None)
             origin = None
         if origin is None:
@@ -215,7 +218,7 @@ class ActionTask(RunnerContext):
                 fix="pass the durable calls themselves: "
                 "ctx.gather(ctx.durable_execute_async(f, x), ctx.durable_execute_async(g, y))",
             )
-        return Gathering(own, return_exceptions=return_exceptions)
+        return Gathering(self, own, return_exceptions=return_exceptions)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         self._check()
@@ -302,9 +305,10 @@ class ActionTask(RunnerContext):
 
     def _idempotency_key(self, ordinal: int, generation: int) -> str:
         """S7: the event id already stands for job identifier, key, sequence and event path."""
-        state = blake2b(self.event.id.bytes, digest_size=16)
-        state.update(f"{self.route.name}\0{ordinal}\0{generation}".encode())
-        return state.hexdigest()
+        name = self.route.name.encode()
+        return blake2b(
+            b"%bcall%d:%b%d:%d" % (self.event.id_bytes, len(name), name, ordinal, generation), digest_size=16
+        ).hexdigest()
 
     # --- for the engine ---------------------------------------------------------------------------------------------
 
@@ -323,6 +327,13 @@ class ActionTask(RunnerContext):
                 fix="do not keep ctx; each action gets its own",
             )
 
+    def abandon(self) -> None:
+        """End it without a trace: what its ``finally`` blocks do now must not reach the context."""
+        self.closed = True
+        if self.coroutine is not None:
+            with suppress(Exception):  # one that awaits in `finally` says so by RuntimeError
+                self.coroutine.close()
+
     def place(self) -> str:
         """Where this task is, for messages."""
         return (
@@ -333,7 +344,7 @@ class ActionTask(RunnerContext):
     def to_json(self) -> str:
         """The task inside the run's record: action, event, journal."""
         journal = "[]" if self.journal is None else self.journal.to_json()
-        return f"[{json.dumps(self.route.name)},{encode_event(self.event)},{journal}]"
+        return f"[{quote(self.route.name)},{encode_event(self.event)},{journal}]"
 
 
 def describe_awaitable(thing: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,9 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: RuntimeContext) -> None:
         # Our own builder wrote the plan a moment ago: pickled functions in it are as trusted as this operator.
         self._plan = plan = AgentPlan.from_json(self._plan_json, allow_pickled=True)
+        threshold = plan.config.get(AgentOptions.GC_THRESHOLD)
+        if gc.isenabled() and gc.get_threshold()[0] < threshold:
+            gc.set_threshold(threshold, 20, 50)
         threaded = in_thread_mode(runtime_context)
         self._scope: Any = ThreadKeyScope(runtime_context) if threaded else ProcessKeyScope(runtime_context)
         self._copies_input = not threaded

@@ -11,6 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+_LOOK_S = 0.001
+_IDLE_LOOKS = 5
+
 _lock = threading.Lock()
 _shared: BackgroundLoop | None = None
 _users = 0
@@ -22,15 +25,20 @@ class BackgroundLoop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._todo: deque[Callable[[], None]] = deque()
-        self._woken = False
+        self._awake = False
+        self._idle_looks = 0
         self._thread = threading.Thread(target=self._run, name="flink-agents-py-loop", daemon=True)
         self._thread.start()
 
     def call(self, job: Callable[[], None]) -> None:
-        """Run ``job`` on the loop's thread. Jobs handed in before it wakes are run in one go: waking it is the cost."""
+        """Run ``job`` on the loop's thread.
+
+        Waking a loop costs a system call and a change of threads, more than most jobs. So while jobs keep coming the
+        loop looks for them every millisecond by itself, and only a sleeping one is woken.
+        """
         self._todo.append(job)
-        if not self._woken:
-            self._woken = True
+        if not self._awake:
+            self._awake = True
             self.loop.call_soon_threadsafe(self._work)
 
     def stop(self) -> None:
@@ -39,9 +47,14 @@ class BackgroundLoop:
             self._thread.join(timeout=5)
 
     def _work(self) -> None:
-        # Before looking: a job appended from here on wakes the loop again, so none is left lying.
-        self._woken = False
         todo = self._todo
+        self._idle_looks = 0 if todo else self._idle_looks + 1
+        if self._idle_looks > _IDLE_LOOKS:
+            # Before the last look: a job appended from here on wakes the loop again, so none is left lying.
+            self._awake = False
+            self._idle_looks = 0
+        else:
+            self.loop.call_later(_LOOK_S, self._work)
         while todo:
             todo.popleft()()
 

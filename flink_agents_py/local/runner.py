@@ -50,6 +50,7 @@ class LocalRunner:
             self._store.switch(key)
             if timestamp == RESUME_AT_END:
                 if engine.resume(key):
+                    self._store.switch(key)
                     self._timers.event_time(END_OF_INPUT)
             else:
                 while engine.unfinished(key):
