@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID, uuid4
@@ -25,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_agents_py.errors import DecodeError
 from flink_agents_py.serde import encode, from_plain, to_plain
+from flink_agents_py.serde.classes import find_class
 from flink_agents_py.serde.text import quote
 
 if TYPE_CHECKING:
@@ -299,7 +301,7 @@ def encode_event(event: Event) -> str:
     known: str | None = values.get("_encoded")
     if known is None:
         cls = type(event)
-        reference = "" if cls is Event else f"{cls.__module__}:{cls.__qualname__}"
+        reference = "" if cls is Event else reference_of(cls)
         upstream = event.upstream_event_id
         action = event.upstream_action_name
         known = (
@@ -312,7 +314,10 @@ def encode_event(event: Event) -> str:
 
 
 def decode_event(record: list[Any], classes: Mapping[str, type[Event]]) -> Event:
-    """Read what :func:`encode_event` wrote; a class that ``classes`` does not know gives a plain :class:`Event`."""
+    """Read what :func:`encode_event` wrote.
+
+    A class that is not among ``classes`` is imported; where that fails the event is a plain :class:`Event`.
+    """
     event_id, event_type, reference, upstream, action, attributes = record
     event = Event.__new__(Event)
     _fill(event, event_type, from_plain(attributes))
@@ -321,4 +326,12 @@ def decode_event(record: list[Any], classes: Mapping[str, type[Event]]) -> Event
     if upstream is not None or action is not None:
         event.__dict__["_lineage"] = (UUID(hex=upstream) if upstream else None, action)
     cls = classes.get(reference)
+    if cls is None and reference:
+        with suppress(DecodeError):
+            cls = find_class({"c": reference}, Event)
     return cls.from_event(event) if cls is not None else event
+
+
+def reference_of(cls: type[Event]) -> str:
+    """How state refers to an event class."""
+    return f"{cls.__module__}:{cls.__qualname__}"

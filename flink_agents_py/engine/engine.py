@@ -26,7 +26,7 @@ from flink_agents_py.engine.keys import (
     encode_run,
     token_of,
 )
-from flink_agents_py.engine.routes import routes_of
+from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.task import ActionTask
@@ -81,7 +81,7 @@ class Engine:
         self._executor = executor
         self.monotonic_s = clock.monotonic_s
         self._routes, by_event = routes_of(plan)
-        self._event_classes = {f"{InputEvent.__module__}:{InputEvent.__qualname__}": InputEvent, **plan.event_classes()}
+        self._event_classes = event_classes_of(plan)
         self._driver = RunDriver(self, by_event)
         self._desk = CallDesk(
             executor,

@@ -113,7 +113,7 @@ def _by_fields(error: BaseException, attributes: dict[str, Any]) -> dict[str, st
     cls = type(error)
     return {
         "class": f"{cls.__module__}:{cls.__qualname__}",
-        "message": message_of(error),
+        "message": _text(message_of(error)),
         "args": encode(error.args, allow_pickle=False),
         "state": encode(attributes, allow_pickle=False),
     }
@@ -122,7 +122,7 @@ def _by_fields(error: BaseException, attributes: dict[str, Any]) -> dict[str, st
 def _by_pickle(error: BaseException, _: dict[str, Any]) -> dict[str, str]:
     return {
         "class": _class_of(error),
-        "message": message_of(error),
+        "message": _text(message_of(error)),
         "pickled": base64.b64encode(pickle.dumps(error)).decode("ascii"),
     }
 
@@ -139,8 +139,12 @@ def _class_of(error: BaseException) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}"
 
 
+def _text(message: str) -> str:
+    return message.encode(errors="replace").decode()  # half a surrogate pair has no place in state
+
+
 def _dumps(document: dict[str, str]) -> str:
-    return json.dumps(document, separators=(",", ":"))  # ASCII: a message may hold half a surrogate pair
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def _read_back(text: str) -> None:

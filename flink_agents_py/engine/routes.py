@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.events import Event
+from flink_agents_py.events import Event, InputEvent, OutputEvent, reference_of
+from flink_agents_py.plan.signature import function_of
 from flink_agents_py.policies import OnError, RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
@@ -26,6 +29,29 @@ class Route:
         self.on_error: OnError = action.on_error
         self.retry: RetryPolicy = action.retry
         self.timeouts: Timeouts = action.timeouts
+
+
+def event_classes_of(plan: AgentPlan) -> dict[str, type[Event]]:
+    """Event classes by reference, for reading events from state.
+
+    Those the actions are annotated with, and those they can name: an action without annotation receives what another
+    one has sent, after a restore as before it. The second kind matters for classes that cannot be imported here, those
+    of a script: they came along with the functions that name them.
+    """
+    classes: dict[str, type[Event]] = {reference_of(InputEvent): InputEvent, reference_of(OutputEvent): OutputEvent}
+    for action in plan.actions.values():
+        function = inspect.unwrap(function_of(action.callable))
+        for thing in _names_of(function):
+            if isinstance(thing, type) and issubclass(thing, Event) and thing is not Event:
+                classes[reference_of(thing)] = thing
+    return classes | plan.event_classes()
+
+
+def _names_of(function: Any) -> Iterator[Any]:
+    yield from getattr(function, "__globals__", {}).values()
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # not assigned yet
+            yield cell.cell_contents
 
 
 def routes_of(plan: AgentPlan) -> tuple[dict[str, Route], dict[str, list[Route]]]:
