@@ -59,7 +59,7 @@ class AgentOptions:
         minimum=1,
     )
     GC_THRESHOLD = ConfigOption(
-        "gc-threshold",
+        "python-gc-threshold",
         int,
         50_000,
         "New objects between two runs of Python's garbage collector in a worker (0: leave Python's own setting). "
