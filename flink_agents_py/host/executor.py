@@ -107,12 +107,14 @@ class BackgroundExecutor:
         except BaseException as error:  # noqa: BLE001 - SystemExit in a call is an outcome, not the end of the thread
             self._complete(number, error, None)
             return
-        if inspect.iscoroutine(result):
+        if not inspect.iscoroutine(result):
+            self._complete(number, None, result)
+        elif self._closed:
+            result.close()  # the loop may be gone already
+        else:
             # A sync function that returns a coroutine (a lambda, say): go on with it on the loop.
             coroutine = result
             self._loop.call(lambda: self._spawn_coroutine(number, coroutine))
-        else:
-            self._complete(number, None, result)
 
     # --- on the loop ------------------------------------------------------------------------------------------------
 
@@ -128,19 +130,24 @@ class BackgroundExecutor:
         if self._closed:
             coroutine.close()
             return
-        self._tasks[number] = self._loop.loop.create_task(self._run(number, coroutine))
+        task = self._tasks[number] = self._loop.loop.create_task(self._run(number, coroutine))
+        task.add_done_callback(lambda task: self._ended(number, coroutine, task))
 
     async def _run(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
         try:
             result = await coroutine
         except asyncio.CancelledError:
-            self._complete(number, CallCancelledError("the call was cancelled"), None)
-        except BaseException as error:  # noqa: BLE001
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit must not end the loop
             self._complete(number, error, None)
         else:
             self._complete(number, None, result)
-        finally:
-            self._tasks.pop(number, None)
+
+    def _ended(self, number: int, coroutine: Coroutine[Any, Any, Any], task: asyncio.Task[None]) -> None:
+        self._tasks.pop(number, None)
+        if task.cancelled():  # perhaps before its first step: nothing inside it could tell
+            coroutine.close()
+            self._complete(number, CallCancelledError("the call was cancelled"), None)
 
     def _cancel(self, number: int) -> None:
         task = self._tasks.get(number)

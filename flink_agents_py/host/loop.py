@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 _LOOK_S = 0.001
 _IDLE_LOOKS = 5
+_CLEANUP_S = 1
 
 _lock = threading.Lock()
 _shared: BackgroundLoop | None = None
@@ -61,11 +62,19 @@ class BackgroundLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+        # Clients close their connections in more than one step, and a second cancel would break into the first one's
+        # cleanup: so wait for what the executors have cancelled, and only then cancel what nobody has.
+        self._wait_for_tasks(_CLEANUP_S / 5)
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self._wait_for_tasks(_CLEANUP_S)
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
+
+    def _wait_for_tasks(self, seconds: float) -> None:
+        tasks = asyncio.all_tasks(self.loop)
+        if tasks:
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=seconds))
 
 
 def acquire() -> BackgroundLoop:
