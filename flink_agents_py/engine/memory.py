@@ -181,7 +181,9 @@ class TaskMemory:
                 where=f"memory path {path!r}",
                 fix="pass overwrite=True to replace it",
             )
-        else:
+        elif not force:
+            # Made again on another tree (`force`), the object only gets out of the way of a value there; noting that as
+            # a removal would take along, at the next rebase, what a third action has put under the object since.
             self._remember_removal(path)
         self._create(path)
 
