@@ -89,10 +89,10 @@ def _rebuild(document: dict[str, str]) -> BaseException:
     for part in qualname.split("."):
         cls = getattr(cls, part)
     args = decode(document["args"])
-    # Builtin exceptions parse their arguments in __init__ (UnicodeDecodeError); classes of users may take others than
-    # they pass on, so __init__ is not called for them: args and attributes are put back as they were.
-    restored: BaseException = cls(*args) if module == "builtins" else cls.__new__(cls, *args)
-    restored.args = args
+    # Classes of users may take other arguments than they pass on, so their __init__ is not called. That of the builtin
+    # class below them is: it may parse the arguments (UnicodeDecodeError, OSError).
+    restored: BaseException = cls.__new__(cls, *args)
+    next(base for base in cls.__mro__ if base.__module__ == "builtins").__init__(restored, *args)
     restored.__dict__.update(decode(document["state"]))
     return restored
 
@@ -114,7 +114,8 @@ def _by_fields(error: BaseException, attributes: dict[str, Any]) -> dict[str, st
     return {
         "class": f"{cls.__module__}:{cls.__qualname__}",
         "message": _text(message_of(error)),
-        "args": encode(error.args, allow_pickle=False),
+        # An OSError keeps its file name outside of args; its __reduce__ knows where.
+        "args": encode(_reducer(error).__reduce__(error)[1], allow_pickle=False),
         "state": encode(attributes, allow_pickle=False),
     }
 
@@ -125,6 +126,10 @@ def _by_pickle(error: BaseException, _: dict[str, Any]) -> dict[str, str]:
         "message": _text(message_of(error)),
         "pickled": base64.b64encode(pickle.dumps(error)).decode("ascii"),
     }
+
+
+def _reducer(error: BaseException) -> Any:
+    return OSError if isinstance(error, OSError) else BaseException
 
 
 def _stand_in(kind: str, message: str) -> RecordedCallError:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flink_agents_py.engine.keys import token_of
+from flink_agents_py.engine.ports import MapPort, ValuePort
 
 STATE_NAMES = ("agent.seq", "agent.run", "agent.pending", "agent.stm")
 
@@ -23,10 +24,10 @@ class KeyedStore:
         self.keys: dict[Any, Any] = {}
         self._key: Any = None
         self.token: Any = None
-        self.sequence = StoredValue(self, "agent.seq")
-        self.run = StoredValue(self, "agent.run")
-        self.pending = StoredMap(self, "agent.pending")
-        self.memory = StoredMap(self, "agent.stm")
+        self.sequence: ValuePort = StoredValue(self, "agent.seq")
+        self.run: ValuePort = StoredValue(self, "agent.run")
+        self.pending: MapPort = StoredMap(self, "agent.pending")
+        self.memory: MapPort = StoredMap(self, "agent.stm")
 
     def current(self) -> Any:
         return self._key

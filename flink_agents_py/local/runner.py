@@ -12,6 +12,8 @@ from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from flink_agents_py.engine.run import Run
     from flink_agents_py.plan.plan import AgentPlan
 
@@ -27,7 +29,7 @@ class LocalRunner:
         self._clock = SystemClock()
         self.engine = Engine(plan, self._store, self._store, self._timers, self._clock, self._executor)
 
-    def __enter__(self) -> LocalRunner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -37,6 +37,8 @@ class PendingCall:
         self.args = args
         self.kwargs = kwargs
         self.threaded = threaded
+        self.cancelled = False
+        """Whether the engine has given it up. A sync function goes on all the same, and may still be completed."""
 
     @property
     def name(self) -> str:
@@ -88,13 +90,17 @@ class ManualExecutor:
         self._before_call = before_call
         self._done: list[Completion] = []
         self._scheduled: list[tuple[int, int, Completion]] = []
+        self._threaded: set[int] = set()
 
     # --- the engine's side ------------------------------------------------------------------------------------------
 
     def submit(
         self, number: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, threaded: bool
     ) -> None:
+        """Take a call: to keep for the test, or to make now and let its outcome arrive later."""
         call = PendingCall(self, number, func, args, kwargs, threaded=threaded)
+        if threaded:
+            self._threaded.add(number)
         if self._latency is None:
             self.pending[number] = call
             return
@@ -103,12 +109,18 @@ class ManualExecutor:
         heapq.heappush(self._scheduled, (due, number, (number, error, result)))
 
     def cancel(self, number: int) -> None:
+        """Cancel a coroutine; leave a sync function alone."""
+        if number in self._threaded:
+            if number in self.pending:
+                self.pending[number].cancelled = True
+            return  # as in the real executor: a thread holds its place until the function returns
         self._scheduled = [entry for entry in self._scheduled if entry[1] != number]
         heapq.heapify(self._scheduled)
         self.pending.pop(number, None)
         self._done.append((number, CallCancelledError("the call was cancelled"), None))
 
     def completions(self) -> list[Completion]:
+        """What has finished since the last call."""
         now = self._clock.now_ms()
         while self._scheduled and self._scheduled[0][0] <= now:
             self._done.append(heapq.heappop(self._scheduled)[2])
@@ -116,6 +128,7 @@ class ManualExecutor:
         return done
 
     def wait(self, timeout_s: float) -> None:
+        """Let virtual time pass until something completes."""
         if not self._done:
             self._on_wait(timeout_s)
 
@@ -150,8 +163,9 @@ class ManualExecutor:
             active.source = source
 
     def finish(self, call: PendingCall, error: BaseException | None, result: Any) -> None:
+        """Give a call that waits for the test its outcome."""
         if self.pending.pop(call.number, None) is None:
-            raise ValueError(f"{call!r} has finished already, timed out, or was lost in a crash")
+            raise ValueError(f"{call!r} has finished already, was cancelled, or was lost in a crash")
         self._done.append((call.number, error, result))
         self._on_finish()
 

@@ -12,12 +12,15 @@ class VirtualClock:
         """Added to :meth:`monotonic_s`; a test that wants a callback to run out of its time budget raises it."""
 
     def now_ms(self) -> int:
+        """Processing time."""
         return self._now_ms
 
     def monotonic_s(self) -> float:
+        """What time budgets are measured with."""
         return self._now_ms / 1000 + self.budget_used_s
 
     def advance_to(self, now_ms: int) -> None:
+        """Move on. A harness does it itself (``advance``), firing the timers on the way."""
         if now_ms < self._now_ms:
             raise ValueError(f"time does not run backwards: {now_ms} < {self._now_ms}")
         self._now_ms = now_ms

@@ -177,7 +177,7 @@ def crash_everywhere(
     undisturbed.finish()
     expected = undisturbed.result()
     report = CrashReport()
-    pairs = []
+    pairs: list[tuple[int, int]] = []
     probe = _Simulation(scenario)
     while probe.step():
         report.steps += 1
@@ -190,7 +190,12 @@ def crash_everywhere(
 
 
 def _crash_once(
-    scenario: Scenario, crash_at: int, back: int, undisturbed: _Simulation, expected: dict[str, Any], report: CrashReport
+    scenario: Scenario,
+    crash_at: int,
+    back: int,
+    undisturbed: _Simulation,
+    expected: dict[str, Any],
+    report: CrashReport,
 ) -> None:
     simulation = _Simulation(scenario)
     checkpoints = [simulation.checkpoint()]

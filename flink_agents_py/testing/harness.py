@@ -96,7 +96,7 @@ class AgentHarness:
     @property
     def calls(self) -> list[PendingCall]:
         """Durable calls that wait for the test, oldest first."""
-        return list(self._executor.pending.values())
+        return [call for call in self._executor.pending.values() if not call.cancelled]
 
     @property
     def idle(self) -> bool:
@@ -105,6 +105,7 @@ class AgentHarness:
 
     @property
     def stats(self) -> Stats:
+        """What the engine of this attempt has counted."""
         return self.engine.stats
 
     def short_term_memory(self, key: Any) -> MemoryObject:
@@ -115,9 +116,8 @@ class AgentHarness:
     def state_of(self, key: Any) -> dict[str, Any]:
         """Raw keyed state of a key by state name, without empty states."""
         self._store.switch(key)
-        return {
-            name: entries[self._store.token] for name, entries in self._store.data.items() if self._store.token in entries
-        }
+        token = self._store.token
+        return {name: entries[token] for name, entries in self._store.data.items() if token in entries}
 
     # --- driving ----------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def test_a_job_never_waits_for_a_busy_thread_while_the_limit_allows_another():
     go = threading.Event()
     started = [threading.Event() for _ in range(4)]
     for event in started:
-        pool.submit(lambda event=event: (event.set(), go.wait(10)) and None)
+        pool.submit(lambda event=event: [event.set(), go.wait(10)].clear())
     assert all(event.wait(5) for event in started)
     go.set()
     pool.close()
