@@ -38,7 +38,7 @@ class AgentOptions:
     RESUME_TIMER_INTERVAL = ConfigOption(
         "resume-timer-interval",
         int,
-        5000,
+        2000,
         "What the timer that resumes a suspended key after a restore is rounded to.",
         unit="ms",
         minimum=1,

@@ -28,6 +28,7 @@ from flink_agents_py.engine.keys import (
 )
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
+from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.task import ActionTask
 from flink_agents_py.errors import StateRecordError
@@ -54,6 +55,7 @@ class Engine:
     Args:
         plan: the agent's plan; the engine resolves all actions at once.
         job_identifier: stable over restarts and upgrades of the job; part of every event id and idempotency key.
+        segments: holds the watermark back (S10); ``None`` for pipelines without event time.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Engine:
         executor: CallExecutor,
         *,
         job_identifier: str | None = None,
+        segments: SegmentedQueue | None = None,
     ) -> None:
         self.plan = plan
         self.config = config = plan.config
@@ -99,6 +102,7 @@ class Engine:
         self._max_unfinished = self._max_calls + config.get(AgentOptions.MAX_QUEUED)
         self._active: dict[Any, KeyEntry] = {}
         self._waiting_inputs = 0
+        self._segments = segments
         self._sequences = SequenceCache(config.get(AgentOptions.SEQUENCE_CACHE_SIZE))
         self._to_drive: deque[KeyEntry] = deque()
         self._dirty: list[KeyEntry] = []
@@ -128,6 +132,8 @@ class Engine:
             self._state.pending.put(str(entry.tail), encode_pending(value, timestamp, watermark))
             entry.tail += 1
             self._waiting_inputs += 1
+            if self._segments is not None:
+                self._segments.arrive(NO_WATERMARK if watermark is None else watermark)
         else:
             sequence = (stored >> 1) + 1
             run = self._new_run(key, sequence, value, timestamp, watermark)
@@ -139,6 +145,8 @@ class Engine:
                 self._sequences.put(token, sequence << 1)
             else:
                 entry = self._enlist(token, run, stored)
+                if self._segments is not None:
+                    self._segments.arrive(run.arrival_watermark)
                 self._mark(entry)
                 if run.ready or run.events:
                     self._queue(entry)
@@ -243,6 +251,8 @@ class Engine:
                 return
             run.flush_memory()
             self.stats.runs += 1
+            if self._segments is not None:
+                self._segments.complete(run.arrival_watermark)
             if entry.head == entry.tail:
                 return
             number = str(entry.head)
@@ -346,6 +356,11 @@ class Engine:
         if numbers:
             entry.head, entry.tail = min(numbers), max(numbers) + 1
             self._waiting_inputs += len(numbers)
+        if self._segments is not None:
+            self._segments.arrive(run.arrival_watermark)
+            for number in numbers:
+                _, _, arrival = decode_pending(self._state.pending.get(str(number)) or "")
+                self._segments.arrive(NO_WATERMARK if arrival is None else arrival)
         entry.persisted = True
         entry.drain_armed = True  # the timer came back with the state
         self._queue(entry)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flink_agents_py.engine.memory import RunMemory
+from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.serde import canonical
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Run:
                 b"%d:%b%d:%b%d" % (len(self._job), self._job, len(key), key, self.sequence), digest_size=16
             ).digest()
         return known
+
+    @property
+    def arrival_watermark(self) -> int:
+        """The watermark when the input arrived, Flink's least one if there was none."""
+        return NO_WATERMARK if self.watermark is None else self.watermark
 
     @property
     def done(self) -> bool:
