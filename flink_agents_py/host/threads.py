@@ -30,9 +30,7 @@ class DaemonPool:
             if self._idle > 0:
                 self._idle -= 1
             elif len(self._threads) < self._limit:
-                thread = threading.Thread(
-                    target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True
-                )
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
 

@@ -168,4 +168,3 @@ class ManualExecutor:
             raise ValueError(f"{call!r} has finished already, was cancelled, or was lost in a crash")
         self._done.append((call.number, error, result))
         self._on_finish()
-

@@ -153,9 +153,7 @@ class _Simulation:
         }
 
 
-def crash_everywhere(
-    scenario: Scenario, *, depth: int = 3, sample: int | None = None, seed: int = 0
-) -> CrashReport:
+def crash_everywhere(scenario: Scenario, *, depth: int = 3, sample: int | None = None, seed: int = 0) -> CrashReport:
     """Crash after every callback and restore from the last checkpoints; effects must be those of an undisturbed run.
 
     A checkpoint is taken after every callback. For each callback the process dies right after it, and a new attempt
