@@ -1,0 +1,77 @@
+"""A job that fails in the middle goes on from its checkpoint, without being told anything twice that it knew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.chain import check_calls, check_outputs, recorded_before, restored_checkpoint
+from tests.support.flink import eventually
+from tests.support.ledger import lines, repetitions
+
+COUNT, KEYS = 120, 12
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, parallelism, tmp_path, ledger, outputs):
+    marker = tmp_path / "failed"
+    job = host.start(
+        "chain",
+        mode,
+        {
+            "count": COUNT,
+            "keys": KEYS,
+            "per_second": 25,
+            "seconds": 0.15,
+            "ledger": str(ledger),
+            "outputs": str(outputs),
+            "fail_at": 80,
+            "marker": str(marker),
+        },
+        parallelism=parallelism,
+        execution__checkpointing__interval="300 ms",
+        execution__checkpointing__dir=(tmp_path / "checkpoints").as_uri(),
+        restart_strategy__fixed_delay__attempts=3,
+        restart_strategy__fixed_delay__delay="200 ms",
+    )
+    checkpoints = eventually(lambda: restored(job), what="the job restarts")
+    job.wait()
+
+    assert marker.exists()
+    written = check_outputs(outputs, COUNT, KEYS)
+    calls = check_calls(ledger, COUNT)
+    trigger, restore = restored_checkpoint(checkpoints)
+    recorded = recorded_before(calls, written, trigger)
+    assert len(recorded) > COUNT, "the checkpoint came before anything had happened"
+    calls.check_not_repeated(recorded, restore)
+    # What can be repeated at all: the calls of unfinished runs and of those that finished after the checkpoint.
+    repeated = calls.repeated()
+    assert len(repeated) < len(calls.starts) / 2
+    print(f"{mode} p{parallelism}: {len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs")
+
+
+def restored(job):
+    checkpoints = job.checkpoints(job.id)
+    return checkpoints if checkpoints["latest"]["restored"] else None
+
+
+def test_threads_of_an_earlier_attempt_are_gone(host, mode, tmp_path, ledger):
+    marker = tmp_path / "failed"
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    for outputs, fail_at in ((first, 10), (second, -1)):
+        host.run(
+            "attempts",
+            mode,
+            {"ledger": str(ledger), "outputs": str(outputs), "marker": str(marker), "fail_at": fail_at},
+            execution__checkpointing__interval="200 ms",
+            restart_strategy__fixed_delay__attempts=1,
+            restart_strategy__fixed_delay__delay="500 ms",
+        )
+    (failed,) = lines(f"{marker}.threads")
+    last = lines(first)[-1]
+    next_job = lines(second)[0]
+    assert failed["pid"] == last["pid"] == next_job["pid"], "not the same process: nothing is shown"
+    loop, *callers = last["about"]["threads"][-1:] + last["about"]["threads"][:-1]
+    assert loop == "flink-agents-py-loop"
+    assert callers == [f"flink-agents-py-call-{index}" for index in range(4)]
+    # The job after it finds none but the loop it has just started itself.
+    assert next_job["about"]["before"] == ["flink-agents-py-loop"]

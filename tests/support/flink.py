@@ -1,0 +1,157 @@
+"""Flink jobs of tests: each runs on a MiniCluster of its own in a process with a JVM, which many tests share.
+
+A program is a module of ``tests/flink/programs`` with ``build(env, spec)``. It runs in another process than the test, so
+nothing but its JSON spec and the files it writes goes between the two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from flink_agents_py.flink.installation import free_ports
+from flink_agents_py.flink.java import java_environment
+from flink_agents_py.flink.rest import JobManagerClient
+
+ROOT = Path(__file__).resolve().parents[2]
+MODES = ("thread", "process")
+
+T = TypeVar("T")
+
+
+class HostError(AssertionError):
+    """The host could not do what it was asked."""
+
+
+class Job(JobManagerClient):
+    """A job that was started; its JobManager answers REST requests while it runs."""
+
+    def __init__(self, host: FlinkHost, rest_url: str, job_id: str) -> None:
+        super().__init__(rest_url)
+        self.host = host
+        self.id = job_id
+
+    def completed_checkpoints(self) -> int:
+        return int(self.checkpoints(self.id)["counts"]["completed"])
+
+    def stop(self, directory: Path) -> str:
+        """Stop with a savepoint; its path."""
+        return str(self.host.ask("stop", directory=directory.as_uri()))
+
+    def wait(self, timeout: float = 90) -> None:
+        """Wait until the job has finished, and fine."""
+        error = self.failure(timeout)
+        assert not error, error
+
+    def failure(self, timeout: float = 90) -> str:
+        """Wait until the job has ended; why it failed, ``""`` if it has not."""
+        return str(self.host.ask("wait", timeout=timeout))
+
+
+class FlinkHost:
+    """The process jobs run in. ``environ`` is added to its environment."""
+
+    def __init__(self, log: Path, **environ: str) -> None:
+        self._log = log
+        self._environ = environ
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: Any = None
+
+    def start(
+        self, program: str, mode: str, spec: dict[str, Any] | None = None, *, parallelism: int = 1, **options: Any
+    ) -> Job:
+        """Start a job. ``options`` are Flink's, with ``__`` for a dot and ``_`` for a dash."""
+        self.ask("cancel")  # of a test that failed before its job ended
+        (port,) = free_ports(1)
+        settings = {
+            "python.execution-mode": mode,
+            "parallelism.default": parallelism,
+            "pipeline.max-parallelism": 128,
+            "rest.port": port,
+            "rest.bind-port": port,
+            "web.checkpoints.history": 1000,
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 0,
+            **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
+        }
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+        job_id = self.ask("start", program=program, spec={"mode": mode, **(spec or {})}, options=texts)
+        return Job(self, f"http://localhost:{port}", job_id)
+
+    def run(self, program: str, mode: str, spec: dict[str, Any] | None = None, **options: Any) -> None:
+        """Run a job to its end."""
+        self.start(program, mode, spec, **options).wait()
+
+    def call(self, function: str, **spec: Any) -> Any:
+        """What ``module:function`` answers in the host."""
+        return self.ask("call", function=function, spec=spec)
+
+    def ask(self, request: str, **arguments: Any) -> Any:
+        """Send a request, wait for its answer."""
+        process = self._running()
+        assert process.stdin is not None
+        process.stdin.write(json.dumps([request, arguments]) + "\n")
+        process.stdin.flush()
+        line = self._answers.readline()
+        if not line:
+            self.close()
+            raise HostError(f"the Flink process has died; end of its log:\n{self.log_tail()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise HostError(f"{request} failed:\n{answer['error']}")
+        return answer["result"]
+
+    def log_tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        reader, writer = os.pipe()
+        environment = {**os.environ, **java_environment(), "PYTHONPATH": str(ROOT), **self._environ}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.flink_host", str(writer)],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[writer],
+                start_new_session=True,  # so that the JVM and the workers can be ended with it
+                text=True,
+            )
+        os.close(writer)
+        self._answers = os.fdopen(reader, encoding="utf-8")
+        return self._process
+
+    def close(self) -> None:
+        """End the process and all it has started."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._answers.close()
+            self._process = None
+
+
+def eventually(condition: Callable[[], T], *, timeout: float = 60.0, what: str = "") -> T:
+    """Ask again and again until the answer is true, and return it."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
+        time.sleep(0.1)
