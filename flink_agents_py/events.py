@@ -185,7 +185,7 @@ class Event(BaseModel):
         attributes = event.all_attributes()
         if not cls._declared:
             typed = cls.__new__(cls)
-            _fill(typed, event.type, attributes)
+            fill(typed, event.type, attributes)
         else:
             own = {name: value for name, value in attributes.items() if name in cls._declared}
             rest = {name: value for name, value in attributes.items() if name not in cls._declared}
@@ -252,7 +252,7 @@ def _uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(str(value))
 
 
-def _fill(event: Event, event_type: str, attributes: dict[str, Any]) -> None:
+def fill(event: Event, event_type: str, attributes: dict[str, Any]) -> None:
     """What pydantic's own constructor would leave behind, without validating what we built ourselves."""
     _set(event, "__dict__", {"type": event_type, "attributes": attributes})
     _set(event, "__pydantic_fields_set__", {"type", "attributes"})
@@ -266,7 +266,7 @@ class InputEvent(Event):
     EVENT_TYPE: ClassVar[str] = "_input_event"
 
     def __init__(self, input: Any) -> None:
-        _fill(self, "_input_event", {"input": input})
+        fill(self, "_input_event", {"input": input})
 
     @property
     def input(self) -> Any:
@@ -280,7 +280,7 @@ class OutputEvent(Event):
     EVENT_TYPE: ClassVar[str] = "_output_event"
 
     def __init__(self, output: Any) -> None:
-        _fill(self, "_output_event", {"output": output})
+        fill(self, "_output_event", {"output": output})
 
     @property
     def output(self) -> Any:
@@ -293,6 +293,12 @@ class EventType:
 
     InputEvent: str = InputEvent.EVENT_TYPE
     OutputEvent: str = OutputEvent.EVENT_TYPE
+    # Their classes are in memory_events, which needs this module.
+    ShortTermWriteEvent: str = "_short_term_write_event"
+    ShortTermReadEvent: str = "_short_term_read_event"
+    SensoryWriteEvent: str = "_sensory_write_event"
+    SensoryReadEvent: str = "_sensory_read_event"
+    AgentRunBeginEvent: str = "_agent_run_begin_event"
 
 
 def encode_event(event: Event) -> str:
@@ -320,7 +326,7 @@ def decode_event(record: list[Any], classes: Mapping[str, type[Event]]) -> Event
     """
     event_id, event_type, reference, upstream, action, attributes = record
     event = Event.__new__(Event)
-    _fill(event, event_type, from_plain(attributes))
+    fill(event, event_type, from_plain(attributes))
     event.__dict__["_id"] = bytes.fromhex(event_id)
     event.__dict__["_sent"] = True  # passed on by its receiver it is another occurrence, with an id of its own
     if upstream is not None or action is not None:

@@ -14,6 +14,16 @@ underscores stand for a dot, one for a hyphen. A key that is nearly one of ours 
 
 from flink_agents_py.config.configuration import AgentConfiguration
 from flink_agents_py.config.option import ConfigOption
-from flink_agents_py.config.options import AgentOptions
+from flink_agents_py.config.options import (
+    AgentOptions,
+    ShortTermMemoryTtlUpdate,
+    ShortTermMemoryTtlVisibility,
+)
 
-__all__ = ["AgentConfiguration", "AgentOptions", "ConfigOption"]
+__all__ = [
+    "AgentConfiguration",
+    "AgentOptions",
+    "ConfigOption",
+    "ShortTermMemoryTtlUpdate",
+    "ShortTermMemoryTtlVisibility",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
 from flink_agents_py.errors import ConfigError
@@ -70,6 +71,8 @@ class ConfigOption(Generic[T]):
 
 def _parse(value: Any, kind: type[Any], unit: str | None) -> Any:
     """``value`` as ``kind``, ``None`` if it is not that."""
+    if isinstance(value, Enum):
+        value = value.value
     if isinstance(value, str) and kind is not str:
         text = value.strip().lower()
         if kind is bool:

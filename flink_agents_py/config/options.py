@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 from flink_agents_py.config.option import ConfigOption
 
 _NEARLY = 0.85  # difflib ratio from which a key is taken for a mistyped one of ours
+
+
+class ShortTermMemoryTtlUpdate(Enum):
+    """Values of ``short-term-memory.state-ttl.update-type``: which accesses begin the life of a value anew."""
+
+    ON_CREATE_AND_WRITE = "ON_CREATE_AND_WRITE"
+    ON_READ_AND_WRITE = "ON_READ_AND_WRITE"
+
+
+class ShortTermMemoryTtlVisibility(Enum):
+    """Values of ``short-term-memory.state-ttl.visibility``: what is read of a value that has expired."""
+
+    NEVER_RETURN_EXPIRED = "NEVER_RETURN_EXPIRED"
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "RETURN_EXPIRED_IF_NOT_CLEANED_UP"
 
 
 class AgentOptions:
@@ -79,6 +94,53 @@ class AgentOptions:
     )
     SEQUENCE_CACHE_SIZE = ConfigOption(
         "state.sequence-cache-size", int, 100_000, "Keys per subtask whose last sequence number is cached.", minimum=0
+    )
+
+    SHORT_TERM_MEMORY_STATE_TTL_MS = ConfigOption(
+        "short-term-memory.state-ttl.ms",
+        int,
+        0,
+        "How long a value in short-term memory lives after its last access (0: for ever).",
+        unit="ms",
+        minimum=0,
+    )
+    SHORT_TERM_MEMORY_STATE_TTL_UPDATE_TYPE = ConfigOption(
+        "short-term-memory.state-ttl.update-type",
+        str,
+        ShortTermMemoryTtlUpdate.ON_READ_AND_WRITE.value,
+        "Which accesses begin the life of a value in short-term memory anew.",
+        choices=tuple(update.value for update in ShortTermMemoryTtlUpdate),
+    )
+    SHORT_TERM_MEMORY_STATE_TTL_VISIBILITY = ConfigOption(
+        "short-term-memory.state-ttl.visibility",
+        str,
+        ShortTermMemoryTtlVisibility.NEVER_RETURN_EXPIRED.value,
+        "Whether a value that has expired can be read until it is cleaned up.",
+        choices=tuple(visibility.value for visibility in ShortTermMemoryTtlVisibility),
+    )
+    MEMORY_GENERATE_EVENT = ConfigOption[bool | None](
+        "memory.generate-event",
+        bool,
+        None,
+        "Whether actions cause events about the memory they used; if not given, those that an action listens to.",
+    )
+    MEMORY_GENERATE_EVENT_SHORT_TERM_WRITE = ConfigOption[bool | None](
+        "memory.generate-event.short-term-write", bool, None, "The same for changes of short-term memory alone."
+    )
+    MEMORY_GENERATE_EVENT_SHORT_TERM_READ = ConfigOption[bool | None](
+        "memory.generate-event.short-term-read", bool, None, "The same for reads of short-term memory alone."
+    )
+    MEMORY_GENERATE_EVENT_SENSORY_WRITE = ConfigOption[bool | None](
+        "memory.generate-event.sensory-write", bool, None, "The same for changes of sensory memory alone."
+    )
+    MEMORY_GENERATE_EVENT_SENSORY_READ = ConfigOption[bool | None](
+        "memory.generate-event.sensory-read", bool, None, "The same for reads of sensory memory alone."
+    )
+    AGENT_RUN_BEGIN_EVENT = ConfigOption(
+        "agent-run.begin-event",
+        bool,
+        False,
+        "Whether each run begins with an event that has all of short-term memory in it.",
     )
 
     @classmethod

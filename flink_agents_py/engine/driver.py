@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.calls import DurableCall, Gathering
 from flink_agents_py.engine.failures import dead_letter, message_of
+from flink_agents_py.engine.memory_observer import OBSERVATIONS
 from flink_agents_py.engine.task import ActionTask, describe_awaitable
 from flink_agents_py.errors import ActionFailedError, AwaitError, JournalMismatchError
 from flink_agents_py.events import OutputEvent, active, encode_event
@@ -30,12 +31,13 @@ _NO_LOOP = re.compile("no (running|current) event loop")
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_warned")
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_warned")
 
     def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
         self._engine = engine
         self._by_event = by_event
         self._monotonic = engine.monotonic_s
+        self._observer = engine.observer
         self._warned: set[str] = set()
 
     def drive(self, run: Run, deadline: float) -> bool:
@@ -128,6 +130,8 @@ class RunDriver:
 
     def _finish(self, run: Run, task: ActionTask) -> None:
         self._refuse_if_left(task)
+        if self._observer is not None:
+            self._observer.observe(task)
         self._close(task, report=True)
         task.commit_memory()
         if task.sent:
@@ -181,6 +185,8 @@ class RunDriver:
         self._engine.effects.side_outputs.append((DEAD_LETTERS, letter, run))
 
     def _unhandled(self, event: Event) -> None:
+        if event.type in OBSERVATIONS:
+            return
         self._engine.stats.unhandled += 1
         if event.type not in self._warned:
             self._warned.add(event.type)

@@ -26,6 +26,8 @@ from flink_agents_py.engine.keys import (
     encode_run,
     token_of,
 )
+from flink_agents_py.engine.memories import Memories
+from flink_agents_py.engine.memory_observer import MemoryObserver, run_begin_event
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
@@ -36,6 +38,7 @@ from flink_agents_py.events import InputEvent, active, decode_event, encode_even
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Timers
     from flink_agents_py.plan.plan import AgentPlan
 
@@ -85,6 +88,10 @@ class Engine:
         self.monotonic_s = clock.monotonic_s
         self._routes, by_event = routes_of(plan)
         self._event_classes = event_classes_of(plan)
+        self.observer = MemoryObserver.of(plan)
+        self._memories = Memories(state, config, clock, timers, self.observer)
+        self._expiry = self._memories.expiry
+        self._announces_runs = config.get(AgentOptions.AGENT_RUN_BEGIN_EVENT)
         self._driver = RunDriver(self, by_event)
         self._desk = CallDesk(
             executor,
@@ -162,6 +169,8 @@ class Engine:
         entry = self._active.get(token) or self._resume_if_unfinished(token, key)
         if entry is not None:
             self._arm_entry(entry)  # the scope is still at this key
+        if self._expiry is not None:
+            self._expiry.timer(token, unfinished=entry is not None)
         self._pump(deadline)
 
     def resume(self, key: Any) -> bool:
@@ -203,6 +212,10 @@ class Engine:
             for call in task.calls or ()
             if call.done
         )
+
+    def memory_of(self, key: Any) -> RunMemory:
+        """Short-term memory as a run of ``key`` that begins now would read it; the key scope must be there."""
+        return self._memories.peek(key)
 
     def unfinished_keys(self) -> list[Any]:
         """Keys with an unfinished run that this attempt knows of."""
@@ -275,10 +288,12 @@ class Engine:
                 return
 
     def _new_run(self, key: Any, sequence: int, value: Any, timestamp: int | None, watermark: int | None) -> Run:
-        run = Run(self._job, key, sequence, timestamp, watermark, self._state.memory)
+        run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
         event = InputEvent(value)
         event.__dict__["_origin"] = (run, "", 0)
         run.events.append(event)
+        if self._announces_runs:
+            run.events.appendleft(run_begin_event(run, event))
         return run
 
     # --- state ------------------------------------------------------------------------------------------------------
@@ -334,8 +349,9 @@ class Engine:
                 where="keyed state agent.run",
                 fix="restore a savepoint written by this operator; state was changed from outside",
             )
-        sequence, timestamp, watermark, events, tasks, sensory = decode_run(text)
-        run = Run(self._job, key, sequence, timestamp, watermark, self._state.memory)
+        sequence, timestamp, watermark, events, tasks, sensory, memory_ms = decode_run(text)
+        run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
+        run.memory_ms = memory_ms
         if sensory:
             run.sensory.load(dict(sensory))
         run.events.extend(decode_event(event, self._event_classes) for event in events)

@@ -104,7 +104,8 @@ def encode_run(run: Run, events: list[str], tasks: list[str]) -> str:
     """An unfinished run as text. ``events`` and ``tasks`` are JSON already; each was encoded once, not per record."""
     return (
         f"[{RECORD_VERSION},{run.sequence},{_number(run.timestamp)},{_number(run.watermark)},"
-        f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())}]"
+        f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())}"
+        f"{'' if run.memory_ms is None else f',{run.memory_ms}'}]"
     )
 
 
@@ -112,8 +113,8 @@ def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
 
 
-def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[Any], Mapping[str, str]]:
-    """Sequence, timestamp, watermark, events, tasks and sensory memory of a record."""
+def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[Any], Mapping[str, str], int | None]:
+    """Sequence, timestamp, watermark, events, tasks, sensory memory, and the time memory with a TTL is seen as of."""
     try:
         record = json.loads(text)
         version = record[0]
@@ -125,8 +126,8 @@ def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[
         ) from error
     if version != RECORD_VERSION:
         raise _newer("a suspended run", version)
-    _, sequence, timestamp, watermark, events, tasks, sensory = record
-    return sequence, timestamp, watermark, events, tasks, sensory
+    _, sequence, timestamp, watermark, events, tasks, sensory, *rest = record
+    return sequence, timestamp, watermark, events, tasks, sensory, rest[0] if rest else None
 
 
 def _newer(what: str, version: Any) -> StateRecordError:

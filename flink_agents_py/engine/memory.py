@@ -13,7 +13,7 @@ object back with that field alone, and an object removed takes along what others
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from flink_agents_py.engine.memory_item import ABSENT, SCALARS, Item, from_text, to_text
@@ -122,8 +122,27 @@ class TaskMemory:
         """The object the user starts from."""
         root = self._root
         if root is None:
-            root = self._root = MemoryView(self, "")
+            root = self._root = self.view()
         return root
+
+    def view(self) -> MemoryView:
+        """A new view of the root."""
+        return MemoryView(self, "")
+
+    def values_read(self) -> Iterable[str]:
+        """Paths of the fields whose values the action got; known to watched memories alone."""
+        return ()
+
+    def changes(self) -> tuple[dict[str, Item], list[str]]:
+        """What a commit would do: values set and objects made, by path, and paths removed with all below them."""
+        if self.shape != self.run.shape:
+            self.rebase()
+        changed = {
+            path: item
+            for path, item in self.writes.items()
+            if item is not ABSENT and (type(item) is not dict or (path in self._created and not item))
+        }
+        return changed, [path for path in self._removed if self.item(path) is ABSENT]
 
     def commit(self) -> None:
         """Make the changes part of the run."""
@@ -249,6 +268,7 @@ class TaskMemory:
         children = self._children(above)
         while True:
             segment = segments.pop()
+            children.pop(segment, None)  # one that has expired is still listed, and comes last when it is made anew
             children[segment] = None
             above = join(above, segment)
             if not segments:

@@ -1,7 +1,8 @@
 """Memory items: what one path holds, as text in state and in the cache of a run.
 
 In state an item is text whose first letter is its format: ``v`` and the value (:mod:`flink_agents_py.serde`), or ``o``
-and the JSON list of child segments of an object, oldest first. In the cache it is, told apart by exact type:
+and the JSON list of child segments of an object, oldest first. Where the agent has a TTL, ``t`` and the time of the
+last access in ms, 13 digits, stand before that. In the cache it is, told apart by exact type:
 
 * an immutable scalar: the value itself, encoded when it is flushed;
 * a tuple of one text: any other value, encoded, so that nobody can change it by changing what it was made from;
@@ -77,11 +78,23 @@ def from_text(path: str, text: str) -> Item:
         return (text,)
     if text[:1] == "o":
         return dict.fromkeys(json.loads(text[1:]))
+    if text[:1] == "t":  # TTL was on when it was written, and is off now
+        return from_text(path, split_time(text)[1])
     raise StateRecordError(
         f"a memory item has the unknown format {text[:1]!r}",
         where=f"memory path {path!r}",
         fix="run the program version that wrote it, or a newer one",
     )
+
+
+def with_time(time_ms: int, text: str) -> str:
+    """The text of an item with the time of its last access."""
+    return f"t{time_ms:013d}{text}"
+
+
+def split_time(stored: str) -> tuple[int | None, str]:
+    """Time and text of an item; it has no time if TTL was off when it was written."""
+    return (int(stored[1:14]), stored[14:]) if stored[:1] == "t" else (None, stored)
 
 
 def to_text(item: Item) -> str:

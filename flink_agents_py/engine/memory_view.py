@@ -75,7 +75,7 @@ class MemoryView(MemoryObject):
         task = self._enter()
         path = self._absolute(path)
         task.make(path, overwrite=overwrite)
-        return MemoryView(task, path)
+        return type(self)(task, path)
 
     def is_exist(self, path: str) -> bool:
         return self._enter().item(self._absolute(path)) is not ABSENT
@@ -117,7 +117,7 @@ class MemoryView(MemoryObject):
             return value
         if kind is dict:
             split(path)  # the root has no path that could be asked for
-            return MemoryView(self._task, path)
+            return type(self)(self._task, path)
         return None if item is ABSENT else item
 
     def _absolute(self, path: str) -> str:

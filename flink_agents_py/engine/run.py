@@ -13,7 +13,7 @@ from flink_agents_py.serde import canonical
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.keys import KeyEntry
-    from flink_agents_py.engine.ports import MapPort
+    from flink_agents_py.engine.memories import Memories
     from flink_agents_py.engine.task import ActionTask
     from flink_agents_py.events import Event
 
@@ -24,12 +24,13 @@ class Run:
     __slots__ = (
         "_id",
         "_job",
-        "_memory_port",
+        "_memories",
         "_sensory",
         "_short_term",
         "entry",
         "events",
         "key",
+        "memory_ms",
         "ready",
         "sequence",
         "tasks",
@@ -44,7 +45,7 @@ class Run:
         sequence: int,
         timestamp: int | None,
         watermark: int | None,
-        memory_port: MapPort,
+        memories: Memories,
     ) -> None:
         self._job = job
         self.key = key
@@ -55,7 +56,8 @@ class Run:
         self.ready: deque[ActionTask] = deque()
         self.tasks: list[ActionTask] = []
         self.entry: KeyEntry | None = None  # None while the run is in its first callback
-        self._memory_port = memory_port
+        self._memories = memories
+        self.memory_ms: int | None = None  # the moment as of which short-term memory with a TTL is seen
         self._short_term: RunMemory | None = None
         self._sensory: RunMemory | None = None
         self._id: bytes | None = None
@@ -89,14 +91,17 @@ class Run:
     def short_term(self) -> RunMemory:
         memory = self._short_term
         if memory is None:
-            memory = self._short_term = RunMemory(self._memory_port, "short_term")
+            memories = self._memories
+            memory = self._short_term = (
+                RunMemory(memories.state.memory, "short_term") if memories.plain else memories.short_term(self)
+            )
         return memory
 
     @property
     def sensory(self) -> RunMemory:
         memory = self._sensory
         if memory is None:
-            memory = self._sensory = RunMemory(None, "sensory")
+            memory = self._sensory = self._memories.sensory()
         return memory
 
     def flush_memory(self) -> None:

@@ -129,6 +129,10 @@ class ActionTask(RunnerContext):
             memory = self._sensory = self.run.sensory.begin(self._check)
         return memory.root
 
+    def memories(self) -> tuple[TaskMemory | None, TaskMemory | None]:
+        """Sensory and short-term memory, as far as the action has used them."""
+        return self._sensory, self._short_term
+
     def commit_memory(self) -> None:
         if self._short_term is not None:
             self._short_term.commit()
