@@ -203,15 +203,14 @@ class Engine:
         """The durable call behind an attempt number, for test kits and ledgers."""
         return self._desk.call_in_flight(number)
 
-    def recorded_calls(self) -> frozenset[str]:
-        """Idempotency keys of calls of unfinished runs whose outcome is recorded."""
-        return frozenset(
-            call.idempotency_key
+    def calls(self) -> list[DurableCall]:
+        """Durable calls of unfinished actions, with and without outcome, for test kits."""
+        return [
+            call
             for entry in self._active.values()
             for task in (*entry.run.tasks, *entry.run.ready)
             for call in task.calls or ()
-            if call.done
-        )
+        ]
 
     def memory_of(self, key: Any) -> RunMemory:
         """Short-term memory as a run of ``key`` that begins now would read it; the key scope must be there."""

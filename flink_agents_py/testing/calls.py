@@ -13,6 +13,7 @@ from flink_agents_py.errors import CallCancelledError
 from flink_agents_py.events import active
 
 if TYPE_CHECKING:
+    from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.engine import Engine
     from flink_agents_py.engine.ports import Completion
     from flink_agents_py.testing.clock import VirtualClock
@@ -21,21 +22,14 @@ if TYPE_CHECKING:
 class PendingCall:
     """A durable call that has been started and has no outcome yet."""
 
-    def __init__(
-        self,
-        executor: ManualExecutor,
-        number: int,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        *,
-        threaded: bool,
-    ) -> None:
+    def __init__(self, executor: ManualExecutor, number: int, durable: DurableCall, *, threaded: bool) -> None:
         self._executor = executor
+        self._record = durable.record
         self.number = number
-        self.func = func
-        self.args = args
-        self.kwargs = kwargs
+        self.func: Callable[..., Any] = durable.func or print
+        self.args = durable.args
+        self.kwargs = durable.kwargs
+        self.idempotency_key = durable.idempotency_key
         self.threaded = threaded
         self.cancelled = False
         """Whether the engine has given it up. A sync function goes on all the same, and may still be completed."""
@@ -44,6 +38,11 @@ class PendingCall:
     def name(self) -> str:
         """The function's own name, without module and enclosing scopes."""
         return function_id(self.func).rpartition(":")[2].rpartition(".")[2]
+
+    @property
+    def identity(self) -> str:
+        """What a replay recognises the call by, beside its place: function and digest of its arguments."""
+        return f"{self._record.function}:{self._record.arguments}"
 
     def complete(self, result: Any = None) -> None:
         """Let the call return ``result``; the agent goes on at once."""
@@ -81,7 +80,7 @@ class ManualExecutor:
         before_call: Callable[[PendingCall], None] | None = None,
     ) -> None:
         self.threads = threads
-        self.engine: Engine | None = None
+        self.engine: Engine
         self.pending: dict[int, PendingCall] = {}
         self._clock = clock
         self._latency = latency
@@ -95,10 +94,16 @@ class ManualExecutor:
     # --- the engine's side ------------------------------------------------------------------------------------------
 
     def submit(
-        self, number: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, threaded: bool
+        self,
+        number: int,
+        func: Callable[..., Any],  # noqa: ARG002 - the durable call behind the number has all of it
+        args: tuple[Any, ...],  # noqa: ARG002
+        kwargs: dict[str, Any],  # noqa: ARG002
+        *,
+        threaded: bool,
     ) -> None:
         """Take a call: to keep for the test, or to make now and let its outcome arrive later."""
-        call = PendingCall(self, number, func, args, kwargs, threaded=threaded)
+        call = PendingCall(self, number, self.engine.call_in_flight(number), threaded=threaded)
         if threaded:
             self._threaded.add(number)
         if self._latency is None:
@@ -141,13 +146,11 @@ class ManualExecutor:
     def make(self, call: PendingCall) -> tuple[BaseException | None, Any]:
         """Call the function as a worker thread would: without the right to use the context."""
         engine, source = self.engine, active.source
-        thread = engine.thread if engine is not None else 0
+        thread = engine.thread
+        if self._before_call is not None:
+            self._before_call(call)
+        engine.thread, active.source = 0, None
         try:
-            if engine is not None:
-                engine.thread = -1
-            active.source = None
-            if self._before_call is not None:
-                self._before_call(call)
             result = call.func(*call.args, **call.kwargs)
             if inspect.iscoroutine(result):
                 result = asyncio.run(result)
@@ -158,9 +161,12 @@ class ManualExecutor:
         else:
             return None, result
         finally:
-            if engine is not None:
-                engine.thread = thread
-            active.source = source
+            engine.thread, active.source = thread, source
+
+    def call_now(self, durable: DurableCall) -> None:
+        """A ``ctx.durable_execute``: the engine makes it itself, the ledger hears of it here."""
+        if self._before_call is not None:
+            self._before_call(PendingCall(self, 0, durable, threaded=True))
 
     def finish(self, call: PendingCall, error: BaseException | None, result: Any) -> None:
         """Give a call that waits for the test its outcome."""

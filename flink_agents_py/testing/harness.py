@@ -8,8 +8,8 @@ from typing import Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.engine.calls import DurableCall
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
-from flink_agents_py.engine.memory import RunMemory
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
 from flink_agents_py.memory import MemoryObject
@@ -37,7 +37,7 @@ class AgentHarness:
         config: options by key.
         latency: ``None``: durable calls wait in :attr:`calls` for the test. Seconds, or a function of the call: calls
             are made at once and their outcome arrives after that virtual time.
-        before_call: called with each call that is really made, for ledgers.
+        before_call: called with each call that is really made (those of ``ctx.durable_execute`` too), for ledgers.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class AgentHarness:
         self._executor = ManualExecutor(
             self.clock, self._latency, self._threads, self._wait, self.pump, self._before_call
         )
-        self.engine = Engine(self.plan, self._store, self._store, self._timers, self.clock, self._executor)
+        self.engine = _LedgerEngine(self.plan, self._store, self._store, self._timers, self.clock, self._executor)
+        self.engine.ledger = self._executor.call_now
         self._executor.engine = self.engine
 
     # --- what went in and came out ----------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class AgentHarness:
     def short_term_memory(self, key: Any) -> MemoryObject:
         """What a run of ``key`` would read now; writes to it are not kept."""
         self._store.switch(key)
-        return RunMemory(self._store.memory, "short_term").begin().root
+        return self.engine.memory_of(key).begin().root
 
     def state_of(self, key: Any) -> dict[str, Any]:
         """Raw keyed state of a key by state name, without empty states."""
@@ -247,6 +248,16 @@ class AgentHarness:
         """Replace the agent, to restore a snapshot under a changed plan."""
         self.plan = AgentPlan.from_agent(agent, AgentConfiguration(config))
         self.crash()
+
+
+class _LedgerEngine(Engine):
+    """Tells the executor of the calls that do not go through it."""
+
+    ledger: Callable[[DurableCall], None]
+
+    def call_now(self, call: DurableCall) -> None:
+        self.ledger(call)
+        super().call_now(call)
 
 
 def _constant(seconds: float) -> Callable[[PendingCall], float]:

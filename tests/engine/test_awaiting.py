@@ -30,9 +30,13 @@ class Awaitable:
 def failure_of(act) -> BaseException:
     """What the action failed with."""
     harness = AgentHarness(agent_of(act), latency=0.01)
-    with pytest.raises(ActionFailedError) as caught:
+
+    def run():
         harness.feed("a", 1)
         harness.run()
+
+    with pytest.raises(ActionFailedError) as caught:
+        run()
     return caught.value.__cause__
 
 

@@ -316,7 +316,7 @@ def test_a_suspended_run_is_written_once_per_callback():
 Named = namedtuple("Named", "a b")  # noqa: PYI024
 KEYS = [
     1, True, 1.0, "1", b"1", (1,), ("1",), (1, ("a", None)), None, "", "a_b", "a/b", '"', "\u00e4\U0001f600", -1, 2**70,
-    0, False, 0.0, -0.0, date(2026, 1, 1), Decimal("1"), Decimal("1.0"), Decimal("1.00"), Named(1, 2), (1, 2),
+    0, False, 0.0, -0.0, date(2026, 1, 1), Decimal(1), Decimal("1.0"), Decimal("1.00"), Named(1, 2), (1, 2),
     '{"$t":"tuple","v":[1]}', "true", "null",
 ]  # fmt: skip
 
