@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Row
-from pyflink.datastream import KeyedProcessFunction, OutputTag
+from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
 from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
-from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
+from flink_agents_py.flink.held_watermark import HeldWatermark
+from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
     from pyflink.datastream import RuntimeContext
+
+    from flink_agents_py.flink.layout import HeldLayout, PlainLayout
 
 
 class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
@@ -28,13 +31,24 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
         plan_json: the plan; it travels as text and is rebuilt in :meth:`open`.
         submission: unique per submitted operator, the same in all its attempts: tells this operator's background
             threads of an earlier attempt from those of other jobs in the same process (S15).
-        side_outputs: tags declared on the builder, by name.
+        layout: how outputs leave the operator.
+        side_outputs: tags declared on the builder, by name, and how their values leave it.
+        synthetic_keys: keys under which watermarks are learnt; none for pipelines without event time.
     """
 
-    def __init__(self, plan_json: str, submission: str, side_outputs: dict[str, OutputTag]) -> None:
+    def __init__(
+        self,
+        plan_json: str,
+        submission: str,
+        layout: PlainLayout | HeldLayout,
+        side_outputs: dict[str, tuple[OutputTag, PlainLayout | HeldLayout]],
+        synthetic_keys: Iterable[Any] = (),
+    ) -> None:
         self._plan_json = plan_json
         self._submission = submission
+        self._layout = layout
         self._side_outputs = side_outputs
+        self._synthetic_keys = frozenset(synthetic_keys)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         # Our own builder wrote the plan a moment ago: pickled functions in it are as trusted as this operator.
@@ -50,8 +64,19 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
             plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
             owner=(self._submission, subtask_index(runtime_context)),
         )
+        clock = SystemClock()
+        self._held: HeldWatermark | None = None
+        if self._synthetic_keys:
+            interval = plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL)
+            self._held = HeldWatermark(beat_state(runtime_context), clock, interval)
         self._engine = Engine(
-            plan, FlinkKeyedState(runtime_context), self._scope, self._timers, SystemClock(), self._executor
+            plan,
+            FlinkKeyedState(runtime_context),
+            self._scope,
+            self._timers,
+            clock,
+            self._executor,
+            segments=None if self._held is None else self._held.segments,
         )
 
     def close(self) -> None:
@@ -63,6 +88,9 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         engine = self._engine
+        if value is None and self._held is not None and ctx.get_current_key() in self._synthetic_keys:
+            self._held.start(ctx.get_current_key(), ctx.timer_service())
+            return ()
         if engine.saturated:
             return self._process_when_free(value, ctx)
         self._process(value, ctx)
@@ -74,8 +102,15 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
             return ()  # thread mode lets a processing-time timer fire once more between close() and the task's end
         self._timers.service = ctx.timer_service()
         key = ctx.get_current_key()
+        held = self._held
         if timestamp < RESUME_AT_END:
-            engine.timer(key)
+            if held is None:
+                engine.timer(key)
+            elif ctx.time_domain() == TimeDomain.EVENT_TIME:
+                held.event_timer(key, self._timers.service)
+            else:
+                held.processing_timer()
+                engine.timer(key)
         elif timestamp == RESUME_AT_END:
             handle = self._scope.current()
             if engine.resume(key):
@@ -114,12 +149,34 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
 
     def _emissions(self) -> list[Any]:
         effects = self._engine.effects
-        emitted = [value for value, _ in effects.take_outputs()]
+        held = self._held
+        if held is None:
+            emitted = [value for value, _ in effects.take_outputs()]
+            if effects.side_outputs:
+                for tag, value, _ in effects.take_side_outputs():
+                    if tag in self._side_outputs:
+                        emitted.append((self._side_outputs[tag][0], value))
+            return emitted
+        return self._held_emissions(held)
+
+    def _held_emissions(self, held: HeldWatermark) -> list[Any]:
+        """Outputs first, with the watermark that downstream knows already; then word of its progress."""
+        effects = self._engine.effects
+        layout: Any = self._layout
+        known = held.emitted
+        emitted: list[Any] = [layout.row(value, run.timestamp, known) for value, run in effects.take_outputs()]
         if effects.side_outputs:
-            for tag, value, _ in effects.take_side_outputs():
+            for tag, value, run in effects.take_side_outputs():
                 declared = self._side_outputs.get(tag)
                 if declared is not None:
-                    emitted.append((declared, value))
+                    side: Any = declared[1]
+                    emitted.append((declared[0], side.row(value, run.timestamp, known)))
+        released = held.segments.released
+        if released > known:
+            held.emitted = released
+            emitted.append(layout.marker(released))
+            for output_tag, side in self._side_outputs.values():
+                emitted.append((output_tag, side.marker(released)))  # type: ignore[union-attr]
         return emitted
 
 

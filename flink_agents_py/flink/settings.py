@@ -82,6 +82,12 @@ def apply_settings(
     return done
 
 
+def execution_mode(env: StreamExecutionEnvironment) -> str:
+    """The mode operators built on ``env`` from now on run in."""
+    flink = Configuration(j_configuration=env._j_stream_execution_environment.getConfiguration())
+    return flink.get_string(MODE, "process")
+
+
 def best_mode() -> str:
     """``thread`` where it can work (several times faster), else ``process``."""
     reason = why_no_threads()

@@ -12,6 +12,8 @@ from flink_agents_py.flink.internals import ProcessMap, ProcessValue, ThreadMap,
 if TYPE_CHECKING:
     from pyflink.datastream import RuntimeContext, TimerService
 
+    from flink_agents_py.engine.ports import ValuePort
+
 
 class FlinkKeyedState:
     """See :class:`flink_agents_py.engine.ports.KeyedState`.
@@ -27,6 +29,13 @@ class FlinkKeyedState:
         self.run = value(context, ValueStateDescriptor("agent.run", Types.STRING()))
         self.pending = text_map(context, MapStateDescriptor("agent.pending", Types.STRING(), Types.STRING()))
         self.memory = text_map(context, MapStateDescriptor("agent.stm", Types.STRING(), Types.STRING()))
+
+
+def beat_state(context: RuntimeContext) -> ValuePort:
+    """State of the synthetic keys that carry the watermark; 1 under each of them."""
+    value: Any = ThreadValue if in_thread_mode(context) else ProcessValue
+    port: ValuePort = value(context, ValueStateDescriptor("agent.beat", Types.LONG()))
+    return port
 
 
 class FlinkTimers:
