@@ -52,6 +52,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keys", type=_whole(1), help="number of keys (default: by workload, 1000)")
     parser.add_argument("--parallelism", type=_whole(1), default=1)
     parser.add_argument("--mode", choices=("thread", "process"), default="thread", help="python.execution-mode")
+    parser.add_argument(
+        "--event-time",
+        choices=("hold", "none", "both"),
+        help="give the stream timestamps and watermarks, and hold the watermark (hold) or let the output have none "
+        "(none); both: the agent with each in turn, and the ratio hold / none",
+    )
     parser.add_argument("--runs", type=_whole(1), default=3, help="runs an engine; medians are reported (default 3)")
     options = parser.parse_args(arguments)
     for name in options.workload:
@@ -59,6 +65,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"unknown workload {name!r}; choose from {', '.join(WORKLOADS)}")
         if options.engine == "async" and name != "io":
             parser.error(f"--engine async measures the workload 'io' only, not {name!r}")
+    if options.event_time is not None:
+        if options.engine == "async":
+            parser.error("--event-time does not go with --engine async")
+        if options.event_time == "both":
+            options.engine = "agent"
     if options.engine == "async":
         options.workload = options.workload or ["io"]
         options.mode = "process"
@@ -80,9 +91,10 @@ def _whole(least: int) -> Callable[[str], int]:
 
 def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure, look: Look) -> None:
     # Raw and agent take turns, so that a machine that gets slower or busier meanwhile hits both alike.
-    engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
+    sides = _sides(options)
+    engines = tuple(sides)
     runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
-    specs = {engine: _spec(workload, engine, options) for engine in engines}
+    specs = {name: _spec(workload, engine, event_time, options) for name, (engine, event_time) in sides.items()}
     for number in range(1, options.runs + 1):
         for engine in engines:
             busy = look()
@@ -99,9 +111,19 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
         _print(summary_line(_head(specs[engine], workload), runs[engine]))
     if options.engine == "both":
         _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
+    if options.event_time == "both":
+        _print({"workload": workload.name, "ratio_hold_to_none": ratio(runs["hold"], runs["none"])})
 
 
-def _spec(workload: Workload, engine: str, options: argparse.Namespace) -> RunSpec:
+def _sides(options: argparse.Namespace) -> dict[str, tuple[str, str | None]]:
+    """What is compared, by name: engine and event time of each."""
+    if options.event_time == "both":
+        return {"none": ("agent", "none"), "hold": ("agent", "hold")}
+    engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
+    return {engine: (engine, options.event_time) for engine in engines}
+
+
+def _spec(workload: Workload, engine: str, event_time: str | None, options: argparse.Namespace) -> RunSpec:
     return RunSpec(
         workload=workload.name,
         engine=engine,
@@ -109,6 +131,7 @@ def _spec(workload: Workload, engine: str, options: argparse.Namespace) -> RunSp
         n=options.n or workload.n[options.mode],
         keys=options.keys or workload.keys,
         parallelism=options.parallelism,
+        event_time=event_time,
     )
 
 
@@ -121,6 +144,8 @@ def _head(spec: RunSpec, workload: Workload) -> dict[str, Any]:
         "keys": spec.keys,
         "parallelism": spec.parallelism,
     }
+    if spec.event_time is not None:
+        head["event_time"] = spec.event_time
     if spec.engine == "raw" and workload.raw != workload.name:
         head["raw_program"] = workload.raw
     return head

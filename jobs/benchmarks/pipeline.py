@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Configuration, Row, Types, WatermarkStrategy
+from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.java_gateway import get_gateway
@@ -36,6 +37,10 @@ def execute(spec: RunSpec) -> None:
     source = env.from_source(NumberSequenceSource(0, spec.n - 1), WatermarkStrategy.no_watermarks(), "numbers").map(
         lambda number: Row(str(number % keys), number), output_type=record_type()
     )
+    if spec.event_time is not None:
+        source = source.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(NumberAsTime())
+        )
     if spec.engine == "agent":
         result = _with_agent(env, source, spec)
     elif spec.engine == "async":
@@ -67,6 +72,14 @@ def configuration(mode: str) -> Configuration:
     return conf
 
 
+class NumberAsTime(TimestampAssigner):  # type: ignore[misc]
+    """The record's number as its event time in ms."""
+
+    def extract_timestamp(self, value: Row, record_timestamp: int) -> int:  # noqa: ARG002, D102 - Flink's signature
+        number: int = value[1]
+        return number
+
+
 def _key_of(record: Row) -> str:
     key: str = record[0]
     return key
@@ -90,8 +103,10 @@ def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSp
     agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
     if spec.workload == "io_sync_pool":
         agents_env.get_config().set("num-async-threads", POOL_THREADS)
-    applied = agents_env.from_datastream(source, _key_of, key_type=Types.STRING()).apply(AGENTS[spec.workload]())
-    result: DataStream = applied.to_datastream(record_type())
+    builder = agents_env.from_datastream(
+        source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold"
+    )
+    result: DataStream = builder.apply(AGENTS[spec.workload]()).to_datastream(record_type())
     return result
 
 

@@ -28,6 +28,7 @@ class RunSpec:
     n: int
     keys: int
     parallelism: int
+    event_time: str | None = None  # hold | none: with timestamps and watermarks; None: a stream without either
 
 
 class RunFailedError(Exception):
@@ -64,7 +65,7 @@ def measure(spec: RunSpec) -> dict[str, Any]:
 
 
 def _named(spec: RunSpec) -> str:
-    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n})"
+    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n}{', event time ' + spec.event_time if spec.event_time else ''})"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
