@@ -11,7 +11,7 @@ from typing import Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.engine.journal import function_id
-from flink_agents_py.serde import encode
+from flink_agents_py.serde import decode, encode
 from flink_agents_py.testing.calls import PendingCall
 from flink_agents_py.testing.clock import VirtualClock
 from flink_agents_py.testing.harness import AgentHarness, Snapshot
@@ -129,7 +129,7 @@ class _Simulation:
             key, value = inputs[self._fed]
             self._fed += 1
             self._next_input_ms = self.clock.now_ms() + round(self._scenario.interval * 1000)
-            self.harness.feed(key, value)
+            self.harness.feed(key, decode(encode(value)))  # each time anew, as a source reads it again
             return True
         if self._fed == len(inputs) and self.harness.idle:
             return False

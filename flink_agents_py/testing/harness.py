@@ -230,6 +230,7 @@ class AgentHarness:
     def crash(self) -> None:
         """The process dies: everything in memory and every call in flight is lost. Follow it with :meth:`restore`."""
         self.engine.close()
+        self._executor.pending.clear()
         self._start()
 
     def restore(self, snapshot: Snapshot) -> None:
