@@ -159,7 +159,6 @@ class DataStreamBuilder(AgentBuilder):
         layout_of = HeldLayout if self._event_time else PlainLayout
         layout = layout_of(type_information(output_type))
         sides = {tag: layout_of(declared) for tag, declared in self._tags.items()}
-        tags = {tag: OutputTag(tag, side.row_type) for tag, side in sides.items()}
         if self._event_time:
             synthetic = SyntheticKeys(
                 self._environment.stream_environment, self._key_type, threaded=self._environment.threaded
@@ -169,13 +168,11 @@ class DataStreamBuilder(AgentBuilder):
         else:
             keyed = self._stream.key_by(self._key_selector, key_type=self._key_type)
             keys = []
-        operator = AgentOperator(
-            plan.to_json(), uuid4().hex, layout, {tag: (tags[tag], side) for tag, side in sides.items()}, keys
-        )
+        operator = AgentOperator(plan.to_json(), uuid4().hex, layout, sides, keys)
         main = keyed.process(operator, output_type=layout.row_type).name(f"agent {plan.agent_name}").uid(uid)
         for tag, side in sides.items():
             # All of them, now: PyFlink drops an output to a tag nobody asked for into the main stream.
-            self._sides[tag] = self._finished(main.get_side_output(tags[tag]), side)
+            self._sides[tag] = self._finished(main.get_side_output(OutputTag(tag, side.row_type)), side)
         self._output = self._finished(main, layout)
         return self._output
 

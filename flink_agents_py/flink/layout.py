@@ -31,29 +31,40 @@ _FLAT = (
 _LEAST_TIMESTAMP = -(2**62)
 
 
-class PlainLayout:
-    """Values as they are, for pipelines without event time."""
-
-    def __init__(self, declared: TypeInformation) -> None:
-        self.declared = declared
-        self.row_type = declared
-
-
-class HeldLayout:
-    """Values with event time and held watermark.
+class Layout:
+    """What the two layouts share.
 
     Args:
         declared: the type the user declared for the outputs.
     """
 
-    def __init__(self, declared: TypeInformation) -> None:
+    def __init__(self, declared: TypeInformation, row_type: TypeInformation) -> None:
         self.declared = declared
+        self.row_type = row_type
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Once used, types hold on to Java objects; the operator needs neither.
+        return {name: value for name, value in self.__dict__.items() if name not in ("declared", "row_type")}
+
+
+class PlainLayout(Layout):
+    """Values as they are, for pipelines without event time."""
+
+    def __init__(self, declared: TypeInformation) -> None:
+        super().__init__(declared, declared)
+
+
+class HeldLayout(Layout):
+    """Values with event time and held watermark."""
+
+    def __init__(self, declared: TypeInformation) -> None:
         self.columns = list(declared.get_field_names()) if _is_flat(declared) else []
         types = list(declared.get_field_types()) if self.columns else [Types.PRIMITIVE_ARRAY(Types.BYTE())]
-        self.row_type = Types.ROW_NAMED(
+        row_type = Types.ROW_NAMED(
             [*(self.columns or [_VALUE]), EVENT_TIME, HELD, MARKER],
             [*types, Types.LONG(), Types.LONG(), Types.BOOLEAN()],
         )
+        super().__init__(declared, row_type)
         self._nothing = [None] * len(types) if self.columns else [b""]
 
     def row(self, value: Any, timestamp: int | None, held: int) -> Row:

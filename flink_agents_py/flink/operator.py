@@ -32,7 +32,7 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
         submission: unique per submitted operator, the same in all its attempts: tells this operator's background
             threads of an earlier attempt from those of other jobs in the same process (S15).
         layout: how outputs leave the operator.
-        side_outputs: tags declared on the builder, by name, and how their values leave it.
+        side_outputs: tags declared on the builder, and how their values leave it.
         synthetic_keys: keys under which watermarks are learnt; none for pipelines without event time.
     """
 
@@ -41,13 +41,13 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
         plan_json: str,
         submission: str,
         layout: PlainLayout | HeldLayout,
-        side_outputs: dict[str, tuple[OutputTag, PlainLayout | HeldLayout]],
+        side_outputs: dict[str, PlainLayout | HeldLayout],
         synthetic_keys: Iterable[Any] = (),
     ) -> None:
         self._plan_json = plan_json
         self._submission = submission
         self._layout = layout
-        self._side_outputs = side_outputs
+        self._side_layouts = side_outputs
         self._synthetic_keys = frozenset(synthetic_keys)
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -64,6 +64,7 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
             plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
             owner=(self._submission, subtask_index(runtime_context)),
         )
+        self._side_outputs = {tag: (OutputTag(tag), layout) for tag, layout in self._side_layouts.items()}
         clock = SystemClock()
         self._held: HeldWatermark | None = None
         if self._synthetic_keys:
