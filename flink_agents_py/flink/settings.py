@@ -65,14 +65,12 @@ def apply_settings(
     else:
         default("python.fn-execution.bundle.size", str(config.get(AgentOptions.BUNDLE_SIZE)))
         default("python.fn-execution.bundle.time", str(int(config.get(AgentOptions.BUNDLE_TIME))))
-    if (
-        config.get(AgentOptions.UNALIGNED_CHECKPOINTS)
-        and not flink.contains_key(_UNALIGNED)
-        and not flink.contains_key(_UNALIGNED_OLD)
-    ):
+    if _UNALIGNED in ours or not (flink.contains_key(_UNALIGNED) or flink.contains_key(_UNALIGNED_OLD)):
         # Under backpressure an aligned barrier waits behind the network buffers (fact 26, S13).
-        env.get_checkpoint_config().enable_unaligned_checkpoints()
-        done[_UNALIGNED] = "true"
+        unaligned = bool(config.get(AgentOptions.UNALIGNED_CHECKPOINTS))
+        if unaligned or _UNALIGNED in ours:
+            env.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
+            done[_UNALIGNED] = str(unaligned).lower()
     if _BUFFER_TIMEOUT in ours or (
         not flink.contains_key(_BUFFER_TIMEOUT) and env.get_buffer_timeout() == _FLINK_BUFFER_TIMEOUT_MS
     ):
@@ -85,7 +83,7 @@ def apply_settings(
 def execution_mode(env: StreamExecutionEnvironment) -> str:
     """The mode operators built on ``env`` from now on run in."""
     flink = Configuration(j_configuration=env._j_stream_execution_environment.getConfiguration())
-    return flink.get_string(MODE, "process")
+    return str(flink.get_string(MODE, "process"))
 
 
 def best_mode() -> str:

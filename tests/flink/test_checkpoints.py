@@ -60,3 +60,42 @@ def test_hanging_calls_stop_neither_checkpoints_nor_other_keys(host, mode, tmp_p
         f"{mode}: all {HANGING} hung for {(hang_to - hang_from) / 1000:.1f} s; {len(completed)} checkpoints of "
         f"{min(completed)}-{max(completed)} ms and {len(meanwhile)} outputs in that time"
     )
+
+
+MAX_IN_FLIGHT = 200
+MAX_QUEUED = 1000
+PAYLOAD = 1000
+
+
+@pytest.mark.parametrize(("mode", "count"), [("thread", 30_000), ("process", 5_000)], indirect=["mode"])
+def test_a_backlog_grows_neither_state_nor_the_calls_in_flight(host, mode, count, tmp_path):
+    samples = tmp_path / "samples.jsonl"
+    job = host.start(
+        "backlog",
+        mode,
+        {"n": count, "keys": 2000, "call_s": 0.02, "max_in_flight": MAX_IN_FLIGHT, "samples": str(samples)},
+        execution__checkpointing__interval="500 ms",
+        execution__checkpointing__dir=(tmp_path / "checkpoints").as_uri(),
+    )
+    history: list[dict] = []
+
+    def almost_done():
+        history[:] = job.checkpoints(job.id)["history"]
+        return (lines(samples) or [{"done": 0}])[-1]["done"] > 0.8 * count
+
+    eventually(almost_done, timeout=90)
+    job.wait()
+
+    sizes = [entry["state_size"] for entry in history if entry["status"] == "COMPLETED"]
+    durations = [entry["end_to_end_duration"] for entry in history if entry["status"] == "COMPLETED"]
+    assert len(sizes) >= 2, "no checkpoints under backpressure"
+    # Inputs of 1 kB wait in front of the operator. What is in state: those it has accepted, about twice over (input and
+    # journal), the buffers of the network (unaligned checkpoints), and a few bytes a key.
+    assert max(sizes) < 2 * PAYLOAD * (MAX_IN_FLIGHT + MAX_QUEUED) + 1_000_000 < count * PAYLOAD
+    last = lines(samples)[-1]
+    assert last["done"] > 0.9 * count
+    assert MAX_IN_FLIGHT / 2 < last["in_flight_max"] <= MAX_IN_FLIGHT
+    print(
+        f"{mode}: {count} inputs, {len(sizes)} checkpoints of {min(durations)}-{max(durations)} ms, "
+        f"{min(sizes) // 1000}-{max(sizes) // 1000} kB; at most {last['in_flight_max']} in flight"
+    )
