@@ -14,6 +14,7 @@ types; the compiler (:mod:`flink_agents_py.plan`) checks the whole agent at once
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -83,13 +84,13 @@ def action(
     return mark
 
 
-def trigger_names(triggers: Iterable[Trigger]) -> tuple[str, ...]:
+def trigger_names(triggers: Iterable[Any]) -> tuple[str, ...]:
     """Event-type names of triggers given as names or classes."""
-    names = []
+    names: list[str] = []
     for trigger in triggers:
         if isinstance(trigger, str):
             names.append(trigger)
-        elif isinstance(trigger, type) and issubclass(trigger, Event) and trigger.EVENT_TYPE:
+        elif inspect.isclass(trigger) and issubclass(trigger, Event) and trigger.EVENT_TYPE:
             names.append(trigger.EVENT_TYPE)
         else:
             raise TriggerError(
@@ -111,12 +112,15 @@ class Agent:
     def actions(self) -> dict[str, AddedAction]:
         """Actions added by :meth:`add_action` (decorated ones are found by the compiler)."""
         # A subclass may forget super().__init__(); reading must not punish it.
-        return self.__dict__.setdefault("_actions", {})
+        actions: dict[str, AddedAction] = self.__dict__.setdefault("_actions", {})
+        return actions
 
     @property
     def resources(self) -> dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]]:
         """Resources added by :meth:`add_resource`."""
-        return self.__dict__.setdefault("_resources", {})
+        resources: dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]]
+        resources = self.__dict__.setdefault("_resources", {})
+        return resources
 
     def add_action(
         self,
@@ -140,9 +144,7 @@ class Agent:
                 where=f"{type(self).__qualname__}.add_action",
                 fix="give each action of an agent its own name",
             )
-        triggers = (
-            (trigger_conditions,) if isinstance(trigger_conditions, (str, type)) else tuple(trigger_conditions)
-        )
+        triggers = (trigger_conditions,) if isinstance(trigger_conditions, (str, type)) else tuple(trigger_conditions)
         marker = ActionMarker(trigger_names(triggers), on_error, retry, timeouts, config)
         self.actions[name] = AddedAction(name, func, marker)
         return self

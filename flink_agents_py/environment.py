@@ -20,7 +20,7 @@ from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from typing_extensions import Self
 
@@ -31,14 +31,22 @@ class AgentBuilder(ABC):
     """An input waiting for its agent, then an agent waiting for its output."""
 
     @abstractmethod
-    def apply(self, agent: Agent, **options: Any) -> Self:
-        """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here."""
+    def apply(
+        self, agent: Agent, *, agent_name: str | None = None, side_outputs: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here.
+
+        Args:
+            agent_name: name of the agent in the plan, of the operator and of its uid; default: the class name. It is
+                part of the savepoint contract.
+            side_outputs: tags the agent uses with ``ctx.side_output``, and the type of each.
+        """
 
     def to_list(self) -> list[Any]:
         """Run to the end and return ``[{key: output}, ...]`` in order of emission."""
         raise _not_here("to_list()", "from_list(...)")
 
-    def to_datastream(self, output_type: Any = None) -> Any:
+    def to_datastream(self, output_type: Any = None) -> Any:  # noqa: ARG002 - what builders on Flink take
         """The outputs as a ``DataStream``."""
         raise _not_here("to_datastream()", "from_datastream(...)")
 
@@ -85,11 +93,18 @@ class AgentsExecutionEnvironment(ABC):
         """Flink options this environment has set because the user had not; empty without Flink."""
         return {}
 
-    def from_list(self, inputs: Iterable[Any]) -> AgentBuilder:
+    def from_list(self, inputs: Iterable[Any]) -> AgentBuilder:  # noqa: ARG002 - what the local environment takes
         """Inputs from memory: values, or ``{"key": k, "value": v, "timestamp": ms}`` (``k`` and ``v`` for short)."""
         raise _not_here("from_list(...)", "get_execution_environment() without a Flink environment")
 
-    def from_datastream(self, stream: Any, key_selector: Callable[[Any], Any], key_type: Any = None) -> AgentBuilder:
+    def from_datastream(
+        self,
+        stream: Any,  # noqa: ARG002 - these are what the environment on Flink takes
+        key_selector: Callable[[Any], Any],  # noqa: ARG002
+        key_type: Any = None,  # noqa: ARG002
+        *,
+        event_time: bool = True,  # noqa: ARG002
+    ) -> AgentBuilder:
         """Inputs from a ``DataStream``, keyed by ``key_selector``."""
         raise _not_here("from_datastream(...)", "get_execution_environment(env) with a StreamExecutionEnvironment")
 

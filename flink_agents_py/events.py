@@ -42,7 +42,8 @@ _set = object.__setattr__
 class IdSource(Protocol):
     """Where an event that has not been sent yet gets its place in the run from (the context of the running action)."""
 
-    def claim(self, event: Event) -> None: ...
+    def claim(self, event: Event) -> None:
+        """Give the event its place."""
 
 
 class _Active(threading.local):
@@ -56,9 +57,7 @@ active = _Active()
 def derive_id(parent: bytes, action: str, ordinal: int) -> bytes:
     """The id of the ``ordinal``-th event that ``action`` sent while handling the event with id ``parent``."""
     name = action.encode()
-    return blake2b(
-        b"%b%d:%b%d" % (parent, len(name), name, ordinal), digest_size=16
-    ).digest()
+    return blake2b(b"%b%d:%b%d" % (parent, len(name), name, ordinal), digest_size=16).digest()
 
 
 class Event(BaseModel):

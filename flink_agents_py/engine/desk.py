@@ -150,7 +150,7 @@ class CallDesk:
                     f"ctx.durable_execute was given the coroutine function {record.function}; "
                     "write: await ctx.durable_execute_async(...)"
                 )
-        except BaseException as error:  # noqa: BLE001 - every outcome is recorded, SystemExit of a library included
+        except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             self._record(call, error, None)
@@ -168,9 +168,7 @@ class CallDesk:
         waiting, threaded = self._waiting, self._waiting_threaded
         while waiting and len(self._in_flight) < self._max_in_flight:
             self._launch(waiting.popleft(), threaded=False)
-        while (
-            threaded and len(self._in_flight) < self._max_in_flight and self._threaded < self._executor.threads
-        ):
+        while threaded and len(self._in_flight) < self._max_in_flight and self._threaded < self._executor.threads:
             self._launch(threaded.popleft(), threaded=True)
 
     def _launch(self, call: DurableCall, *, threaded: bool) -> None:

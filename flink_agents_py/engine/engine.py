@@ -129,10 +129,10 @@ class Engine:
         self.stats.inputs += 1
         token = key if type(key) is str else token_of(key)
         entry = self._active.get(token) if self._active else None
+        stored = 0
         if entry is None:
-            stored = self._sequences.get(token)
-            if stored is None:
-                stored = self._state.sequence.get() or 0
+            cached = self._sequences.get(token)
+            stored = (self._state.sequence.get() or 0) if cached is None else cached
             if stored & 1:
                 entry = self._resume(token, key, stored)
         if entry is not None:
@@ -362,12 +362,10 @@ class Engine:
                     where=f"keyed state agent.run of agent {self.plan.agent_name}, sequence {sequence}",
                     fix="bring the action back under its old name until such runs have finished, then remove it",
                 )
-            task = ActionTask(
-                self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal)
-            )
+            task = ActionTask(self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal))
             run.ready.append(task)
         entry = self._enlist(token, run, stored)
-        numbers = [int(number) for number in self._state.pending.keys()]
+        numbers = list(map(int, self._state.pending.keys()))
         if numbers:
             entry.head, entry.tail = min(numbers), max(numbers) + 1
             self._waiting_inputs += len(numbers)

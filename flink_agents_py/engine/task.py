@@ -245,12 +245,8 @@ class ActionTask(RunnerContext):
     ) -> DurableCall:
         self._check()
         if not callable(func):
-            hint = "its result; pass the function itself and its arguments" if isinstance(func, Coroutine) else "a value"
-            if isinstance(func, Coroutine):
-                func.close()
             raise TypeError(
-                f"a durable call takes a function and its arguments, got {hint} "
-                f"({describe_awaitable(func) if hint != 'a value' else repr(func)}): "
+                f"a durable call takes a function and its arguments, not {_what_was_given(func)}: "
                 "ctx.durable_execute_async(func, arg), not ctx.durable_execute_async(func(arg))"
             )
         identity = name or function_id(func)
@@ -349,6 +345,13 @@ class ActionTask(RunnerContext):
         """The task inside the run's record: action, event, journal."""
         journal = "[]" if self.journal is None else self.journal.to_json()
         return f"[{quote(self.route.name)},{encode_event(self.event)},{journal}]"
+
+
+def _what_was_given(thing: Any) -> str:
+    if isinstance(thing, Coroutine):
+        thing.close()  # it will never run; Python's own "never awaited" warning would only distract
+        return f"{describe_awaitable(thing)}, which is the result of calling one"
+    return f"the value {thing!r}"
 
 
 def describe_awaitable(thing: Any) -> str:

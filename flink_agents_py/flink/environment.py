@@ -135,7 +135,8 @@ class DataStreamBuilder(AgentBuilder):
                 fix="take .to_datastream() and start a new builder from it for the next agent",
             )
         config: AgentConfiguration = self._environment.get_config()
-        self._plan = AgentPlan.from_agent(agent, config, agent_name, shared_resources=self._environment.shared_resources)
+        shared = self._environment.shared_resources
+        self._plan = AgentPlan.from_agent(agent, config, agent_name, shared_resources=shared)
         for tag, declared in (side_outputs or {}).items():
             self._tags[tag] = type_information(declared)
         if any(action.on_error == "dead_letter" for action in self._plan.actions.values()):

@@ -11,8 +11,8 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
-from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
 from flink_agents_py.flink.held_watermark import HeldWatermark
+from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flink_agents_py.flink.layout import HeldLayout, PlainLayout
 
 
-class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
+class AgentOperator(KeyedProcessFunction):
     """Runs an agent plan over a keyed stream.
 
     Args:
@@ -177,7 +177,7 @@ class AgentOperator(KeyedProcessFunction):  # type: ignore[misc]
             held.emitted = released
             emitted.append(layout.marker(released))
             for output_tag, side in self._side_outputs.values():
-                emitted.append((output_tag, side.marker(released)))  # type: ignore[union-attr]
+                emitted.append((output_tag, side.marker(released)))
         return emitted
 
 

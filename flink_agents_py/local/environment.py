@@ -11,7 +11,7 @@ from flink_agents_py.local.runner import LocalRunner
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flink_agents_py.agent import Agent
 
@@ -28,7 +28,7 @@ class LocalAgentsEnvironment(AgentsExecutionEnvironment):
         self._builders.append(builder)
         return builder
 
-    def execute(self, job_name: str | None = None) -> None:
+    def execute(self, job_name: str | None = None) -> None:  # noqa: ARG002 - nobody shows it here
         """Run every builder that has an agent; lists handed out by ``to_list`` are filled already."""
         for builder in self._builders:
             builder.run()
@@ -44,13 +44,19 @@ class ListBuilder(AgentBuilder):
         self._outputs: list[dict[Any, Any]] | None = None
         self._side_outputs: dict[str, list[Any]] = {}
 
-    def apply(self, agent: Agent, **options: Any) -> ListBuilder:
+    def apply(
+        self,
+        agent: Agent,
+        *,
+        agent_name: str | None = None,
+        side_outputs: Mapping[str, Any] | None = None,  # noqa: ARG002 - lists need no types declared
+    ) -> ListBuilder:
         if self._plan is not None:
             raise PipelineError(
                 "an agent was applied already", where="from_list(...).apply(...)", fix="use one builder per agent"
             )
         self._plan = AgentPlan.from_agent(
-            agent, self._environment.get_config(), shared_resources=self._environment.shared_resources, **options
+            agent, self._environment.get_config(), agent_name, shared_resources=self._environment.shared_resources
         )
         return self
 

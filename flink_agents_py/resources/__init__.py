@@ -1,0 +1,1 @@
+"""Resources of agents: descriptors and base classes."""

@@ -57,11 +57,7 @@ class ResourceDescriptor:
         self.type: type | None = None if isinstance(clazz, str) else clazz
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ResourceDescriptor)
-            and self.clazz == other.clazz
-            and self.arguments == other.arguments
-        )
+        return isinstance(other, ResourceDescriptor) and self.clazz == other.clazz and self.arguments == other.arguments
 
     def __hash__(self) -> int:
         return hash(self.clazz)

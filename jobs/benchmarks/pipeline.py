@@ -103,9 +103,7 @@ def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSp
     agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
     if spec.workload == "io_sync_pool":
         agents_env.get_config().set("num-async-threads", POOL_THREADS)
-    builder = agents_env.from_datastream(
-        source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold"
-    )
+    builder = agents_env.from_datastream(source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold")
     result: DataStream = builder.apply(AGENTS[spec.workload]()).to_datastream(record_type())
     return result
 

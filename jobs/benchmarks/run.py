@@ -65,7 +65,8 @@ def measure(spec: RunSpec) -> dict[str, Any]:
 
 
 def _named(spec: RunSpec) -> str:
-    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n}{', event time ' + spec.event_time if spec.event_time else ''})"
+    event_time = f", event time {spec.event_time}" if spec.event_time else ""
+    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n}{event_time})"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
