@@ -70,6 +70,13 @@ NO_TIMEOUTS = Timeouts()
 
 def retry_after_of(error: BaseException) -> float | None:
     """Seconds an error asks to wait: its ``retry_after``, or a ``Retry-After`` header of its ``response``."""
+    try:
+        return _retry_after(error)
+    except Exception:  # noqa: BLE001 - attributes of somebody else's class: a property may raise, headers be a list
+        return None
+
+
+def _retry_after(error: BaseException) -> float | None:
     value = getattr(error, "retry_after", None)
     if value is None:
         headers = getattr(getattr(error, "response", None), "headers", None)
@@ -85,6 +92,6 @@ def retry_after_of(error: BaseException) -> float | None:
 def _seconds(value: Any) -> float | None:
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None  # an HTTP date or garbage: the policy's own delay applies
     return seconds if 0 <= seconds < float("inf") else None

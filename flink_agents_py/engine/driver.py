@@ -165,9 +165,8 @@ class RunDriver:
             error.what = f"an action used asyncio directly ({cause}): there is no asyncio loop on the operator thread"
             error.args = (error._render(),)  # noqa: SLF001 - our own exception
             error.__cause__ = cause
+        task.abandon()  # its coroutine is still suspended, or was never started, where the engine refused to go on
         self._close(task, report=False)
-        if task.coroutine is not None:
-            task.coroutine.close()  # it is still suspended, or was never started, if the engine refused to go on
         policy = task.route.on_error
         if policy == "fail" or isinstance(error, JournalMismatchError):
             raise ActionFailedError(

@@ -61,7 +61,7 @@ def build() -> Agent:
     return agent.add_action("part", [Part], part, on_error="skip", retry=RETRY)
 
 
-async def run_program(program: list, where: str, ctx: Any) -> None:
+async def run_program(program: list, where: str, ctx: Any) -> None:  # noqa: C901 - an interpreter is one long list
     """Interpret one program; ``where`` tells its variables from those of others of the run."""
     value = 0
     for number, (operation, argument) in enumerate(program):

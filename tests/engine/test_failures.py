@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 
@@ -277,3 +278,57 @@ def test_closing_the_engine_lets_no_finally_block_touch_the_context():
     harness.feed("a", 1)
     harness.crash()
     assert leaked == ["WrongThreadError"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_async_action_is_not_begun_with_an_event_that_could_not_be_restored():
+    begun = []
+
+    def send(event, ctx):
+        ctx.send_event(Event(type="step", attributes={"lock": threading.Lock()}))
+
+    async def step(event, ctx):
+        begun.append(event)
+        await ctx.durable_execute_async(fetch, 1)
+
+    agent = Agent().add_action("send", [InputEvent], send).add_action("step", ["step"], step, on_error="dead_letter")
+    harness = AgentHarness(agent)
+    harness.feed("a", 1)
+    gc.collect()  # a coroutine left behind would warn
+    (letter,) = harness.side_output("dead-letters")
+    assert "lock" in letter["message"]
+    assert begun == []
+    assert harness.idle
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_failed_action_does_in_finally_reaches_nobody():
+    async def act(event, ctx):
+        try:
+            await ctx.durable_execute_async(fetch, event.input)
+        finally:
+            ctx.send_event(OutputEvent("finally"))
+            ctx.short_term_memory.set("x", 1)
+
+    paths = iter(["old", "new"])
+
+    async def left(event, ctx):
+        try:
+            await ctx.durable_execute_async(fetch, next(paths))
+        except Exception:  # noqa: BLE001
+            try:
+                await ctx.sleep(1)
+            finally:
+                ctx.send_event(OutputEvent("hidden"))
+
+    harness = AgentHarness(agent_of(act, on_error="skip"))
+    harness.feed("a", 1)
+    harness.calls[0].fail(ValueError())
+    assert harness.outputs == []
+    assert harness.short_term_memory("a").get("x") is None
+
+    harness = AgentHarness(agent_of(left, on_error="skip"), {"durable.on-mismatch": "fail"})
+    harness.feed("a", 1)
+    with pytest.raises(ActionFailedError, match="JournalMismatchError"):
+        restart(harness)
+    gc.collect()

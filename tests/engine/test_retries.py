@@ -33,6 +33,16 @@ class ResponseError(Exception):
         self.response = type("Response", (), {"headers": {k.replace("_", "-"): v for k, v in headers.items()}})()
 
 
+class HostileError(Exception):
+    @property
+    def response(self):
+        raise RuntimeError("not read yet")
+
+
+class ListedError(Exception):
+    response = type("Response", (), {"headers": [("retry-after", "9")]})()
+
+
 def calling(func=fetch, **options):
     async def act(event, ctx):
         try:
@@ -130,6 +140,9 @@ def test_jitter_is_drawn_from_the_call_id_so_that_a_replay_waits_as_long():
         (LimitedError("tomorrow"), 1),
         (LimitedError(-5), 1),
         (LimitedError(float("inf")), 1),
+        (LimitedError(10**400), 1),
+        (HostileError(), 1),
+        (ListedError(), 1),
         (ResponseError(retry_after="9"), 9),
         (ResponseError(Retry_After="9"), 9),
         (ResponseError(retry_after_ms="2500"), 2.5),

@@ -229,8 +229,7 @@ def test_waiting_inputs_behind_a_run_share_its_time_budget():
         if event.input == "wait":
             await ctx.durable_execute_async(fetch, 1)
         clock.budget_used_s += 0.06
-        log.append(event.input)
-        ctx.send_event(OutputEvent(event.input))
+        log.append(event.input)  # and sends nothing: between two runs there is no event at which to look at the clock
 
     harness = AgentHarness(agent_of(act), clock=clock)
     harness.feed("a", "wait")
@@ -238,8 +237,9 @@ def test_waiting_inputs_behind_a_run_share_its_time_budget():
         harness.feed("a", number)
     harness.calls[0].complete()
     assert len(log) <= 2
+    restart(harness)
     harness.run()
-    assert harness.outputs == ["wait", *range(10)]
+    assert log == ["wait", *range(10)]
 
 
 def test_other_keys_get_their_turn_while_one_is_over_budget():

@@ -104,6 +104,20 @@ def test_every_key_is_waited_for_at_the_end_also_where_another_one_finishes_firs
     assert sorted(value for output in outputs for value in output.values()) == sorted(delays)
 
 
+def test_a_key_is_waited_for_although_another_one_went_on_while_the_end_was_announced_to_it():
+    async def act(event, ctx):
+        await ctx.durable_execute_async(time.sleep, event.input)
+        await ctx.sleep(0.001)
+        ctx.send_event(OutputEvent(event.input))
+
+    def source():
+        yield {"key": "slow", "value": 0.3}
+        yield {"key": "quick", "value": 0.0}
+        time.sleep(0.1)  # the quick call completes, and nobody has looked yet
+
+    assert run(agent_of(act), source()) == [{"quick": 0.0}, {"slow": 0.3}]
+
+
 def test_retries_and_timeouts_work_on_the_real_clock():
     tried = []
 
