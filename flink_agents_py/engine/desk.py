@@ -207,9 +207,9 @@ class CallDesk:
         self._settle(call, error, result)
 
     def _fire(self, now: int) -> None:
-        timers = self._timers
-        while timers and timers[0][0] <= now:
-            _, _, kind, call, number = heapq.heappop(timers)
+        # `self._timers` each time: what fires may push, and a push may replace the list.
+        while self._timers and self._timers[0][0] <= now:
+            _, _, kind, call, number = heapq.heappop(self._timers)
             if call.done:
                 continue
             if kind is _DUE:
