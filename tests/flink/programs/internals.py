@@ -13,7 +13,7 @@ from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_
 from flink_agents_py.flink.settings import apply_settings
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
 from flink_agents_py.config import AgentConfiguration
-from tests.flink.programs.numbers import key_of, numbers
+from tests.flink.programs.sources import key_of, numbers
 from tests.flink.programs.sinks import append_to
 
 TIMER = END_OF_INPUT - 10
