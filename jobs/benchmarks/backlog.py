@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import itertools
 import json
 import os
@@ -57,10 +58,13 @@ class Gauge:
         now = time.time()
         if now - self._sampled > _SAMPLE_S:
             self._sampled = now
-            sample = {"at": now, "done": done, "in_flight": self.in_flight, "in_flight_max": self.in_flight_max}
-            with Path(samples).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**sample, "rss_mb": _rss_mb()}) + "\n")
+            self._sample(samples, {"at": now, "done": done})
         return number
+
+    def _sample(self, samples: str, sample: dict[str, Any]) -> None:
+        sample |= {"in_flight": self.in_flight, "in_flight_max": self.in_flight_max, "rss_mb": _rss_mb()}
+        with Path(samples).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(sample) + "\n")
 
 
 def _rss_mb() -> float:
@@ -122,7 +126,9 @@ def samples_of(path: str | Path) -> list[dict[str, Any]]:
     """What the gauge has left so far."""
     if not Path(path).exists():
         return []
-    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines(keepends=True) if "\n" in line]
+    return [
+        json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines(keepends=True) if "\n" in line
+    ]
 
 
 def point(client: JobManagerClient, job_id: str, samples: str | Path) -> dict[str, Any] | None:
@@ -173,8 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     os.environ["JVM_ARGS"] = f"-Xmx{options.heap} {os.environ.get('JVM_ARGS', '')}"
-    from jobs.benchmarks import backlog  # by its name, not as __main__: the workers import it
-
+    # By its name, not as __main__: the workers import it.
+    backlog = importlib.import_module("jobs.benchmarks.backlog")
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="flink-agents-backlog-") as folder:
         env = StreamExecutionEnvironment.get_execution_environment(

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support.flink import eventually
+from tests.support.flink import eventually, say
 from tests.support.ledger import Ledger, first_of_each, lines
 
 HANG_S = float(os.environ.get("FLINK_AGENTS_TEST_HANG_SECONDS", "8"))
@@ -40,7 +40,9 @@ def test_hanging_calls_stop_neither_checkpoints_nor_other_keys(host, mode, tmp_p
     eventually(first_hanging_has_ended, timeout=60 + HANG_S)
     calls = Ledger(ledger)
     hang_from = max(calls.starts[call][0]["at"] for call in calls.starts if call[1].startswith("hanging"))
-    hang_to = min(calls.ends[call][0]["at"] for call in calls.starts if call[1].startswith("hanging") if calls.ends[call])
+    hang_to = min(
+        calls.ends[call][0]["at"] for call in calls.starts if call[1].startswith("hanging") if calls.ends[call]
+    )
     completed = [
         entry["end_to_end_duration"]
         for entry in history
@@ -56,7 +58,7 @@ def test_hanging_calls_stop_neither_checkpoints_nor_other_keys(host, mode, tmp_p
     assert meanwhile, "no output of another key while the calls hung"
     assert len(first_of_each(lines(outputs))) == HANGING + flowing
     assert not calls.repeated()
-    print(
+    say(
         f"{mode}: all {HANGING} hung for {(hang_to - hang_from) / 1000:.1f} s; {len(completed)} checkpoints of "
         f"{min(completed)}-{max(completed)} ms and {len(meanwhile)} outputs in that time"
     )
@@ -95,7 +97,7 @@ def test_a_backlog_grows_neither_state_nor_the_calls_in_flight(host, mode, count
     last = lines(samples)[-1]
     assert last["done"] > 0.9 * count
     assert MAX_IN_FLIGHT / 2 < last["in_flight_max"] <= MAX_IN_FLIGHT
-    print(
+    say(
         f"{mode}: {count} inputs, {len(sizes)} checkpoints of {min(durations)}-{max(durations)} ms, "
         f"{min(sizes) // 1000}-{max(sizes) // 1000} kB; at most {last['in_flight_max']} in flight"
     )

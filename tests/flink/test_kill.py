@@ -12,7 +12,7 @@ import pytest
 
 from flink_agents_py.flink.standalone import StandaloneCluster
 from tests.support.chain import check_calls, check_outputs, recorded_before, restored_checkpoint
-from tests.support.flink import eventually
+from tests.support.flink import eventually, say
 from tests.support.ledger import Ledger, lines, repetitions
 
 COUNT, KEYS = 150, 25
@@ -41,7 +41,7 @@ def check(restored, killed, ledger, outputs):
     assert len(recorded) > COUNT // 2
     calls.check_not_repeated(recorded, restore)
     pids = {start["pid"] for starts in calls.starts.values() for start in starts}
-    print(
+    say(
         f"killed one of {len(pids)} processes; {len(calls.repeated())} of {len(calls.starts)} calls made again, "
         f"{repetitions(written)} outputs; restored {(restore - killed) / 1000:.1f} s after"
     )

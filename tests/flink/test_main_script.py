@@ -13,7 +13,7 @@ import pytest
 
 from flink_agents_py.flink.java import java_environment
 
-SCRIPT = '''
+SCRIPT = """
     import asyncio, json, os, sys
     from dataclasses import dataclass
     from pydantic import BaseModel
@@ -69,7 +69,7 @@ SCRIPT = '''
 
     if __name__ == "__main__":
         main()
-'''
+"""
 
 
 @pytest.mark.parametrize("mode", ["thread", "process"])

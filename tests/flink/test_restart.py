@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chain import check_calls, check_outputs, recorded_before, restored_checkpoint
-from tests.support.flink import eventually
+from tests.support.flink import eventually, say
 from tests.support.ledger import lines, repetitions
 
 COUNT, KEYS = 120, 12
@@ -46,7 +46,9 @@ def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, p
     # What can be repeated at all: the calls of unfinished runs and of those that finished after the checkpoint.
     repeated = calls.repeated()
     assert len(repeated) < len(calls.starts) / 2
-    print(f"{mode} p{parallelism}: {len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs")
+    say(
+        f"{mode} p{parallelism}: {len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs"
+    )
 
 
 def restored(job):

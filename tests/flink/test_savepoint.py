@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.support.chain import check_calls, check_outputs, recorded_before
-from tests.support.flink import eventually
+from tests.support.flink import eventually, say
 from tests.support.ledger import Ledger, lines, repetitions
 
 COUNT, KEYS = 90, 15
@@ -52,7 +52,7 @@ def test_one_to_two_to_one_subtasks_through_savepoints(host, mode, backend, tmp_
         recorded = recorded_before(calls, written, asked)
         assert recorded
         calls.check_not_repeated(recorded, stopped)
-    print(
+    say(
         f"{mode} {backend}: {len(calls.repeated())} of {len(calls.starts)} calls made again, "
         f"{repetitions(written)} outputs"
     )

@@ -1,6 +1,6 @@
 """Flink jobs of tests: each runs on a MiniCluster of its own in a process with a JVM, which many tests share.
 
-A program is a module of ``tests/flink/programs`` with ``build(env, spec)``. It runs in another process than the test, so
+A program is a module of ``tests/flink/programs`` with ``build(env, spec)``. It runs in another process than the test:
 nothing but its JSON spec and the files it writes goes between the two.
 """
 
@@ -155,3 +155,8 @@ def eventually(condition: Callable[[], T], *, timeout: float = 60.0, what: str =
             return answer
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
         time.sleep(0.1)
+
+
+def say(figures: str) -> None:
+    """Figures for whoever runs the tests with ``-s``, or for the report of a failure."""
+    print(figures)  # noqa: T201 - the figures of a run are read by people

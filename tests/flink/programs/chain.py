@@ -12,8 +12,8 @@ from typing import Any
 from pyflink.datastream import StreamExecutionEnvironment
 
 from flink_agents_py import Agent, AgentsExecutionEnvironment, Event, InputEvent, OutputEvent, RunnerContext, action
-from tests.flink.programs.sources import key_of, numbers
 from tests.flink.programs.sinks import append_to
+from tests.flink.programs.sources import key_of, numbers
 from tests.support.ledger import append, ask, ask_blocking
 
 CALLS = ("first", "left", "right", "last")

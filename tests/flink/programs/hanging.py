@@ -8,8 +8,8 @@ from pyflink.common import Row
 from pyflink.datastream import StreamExecutionEnvironment
 
 from flink_agents_py import Agent, AgentsExecutionEnvironment, InputEvent, OutputEvent, RunnerContext, action
-from tests.flink.programs.sources import ROW, key_of, numbers
 from tests.flink.programs.sinks import append_to
+from tests.flink.programs.sources import ROW, key_of, numbers
 from tests.support.ledger import ask
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from pyflink.common import Types
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 
+from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.engine.engine import END_OF_INPUT
 from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
 from flink_agents_py.flink.settings import apply_settings
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
-from flink_agents_py.config import AgentConfiguration
-from tests.flink.programs.sources import key_of, numbers
 from tests.flink.programs.sinks import append_to
+from tests.flink.programs.sources import key_of, numbers
 
 TIMER = END_OF_INPUT - 10
 

@@ -159,9 +159,7 @@ def _keys(env: StreamExecutionEnvironment, path: str) -> None:
             _apply(env, path, case, stream, lambda _, key=key: key, declared)
 
 
-def _apply(
-    env: StreamExecutionEnvironment, path: str, case: str, stream: Any, selector: Any, key_type: Any
-) -> None:
+def _apply(env: StreamExecutionEnvironment, path: str, case: str, stream: Any, selector: Any, key_type: Any) -> None:
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     agents.get_config().set("case", case)
     applied = agents.from_datastream(stream, selector, key_type, event_time=case in HELD).apply(
