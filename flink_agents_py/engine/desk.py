@@ -39,6 +39,7 @@ class CallDesk:
     Args:
         settled: told about each call that has got its outcome.
         changed: told about each call whose record changed without an outcome (an attempt was counted, a retry is due).
+        deferred: attempts wait for :meth:`send`, so that what is noted of them can be written first.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CallDesk:
         max_result_bytes: int,
         settled: Callable[[DurableCall], None],
         changed: Callable[[DurableCall], None],
+        deferred: bool = False,
     ) -> None:
         self._executor = executor
         self._clock = clock
@@ -60,6 +62,8 @@ class CallDesk:
         self._settled = settled
         self._changed = changed
         self._number = 0
+        self._deferred = deferred
+        self._unsent: list[DurableCall] = []
         # Attempt number -> (call, threaded). An attempt that timed out stays until its completion arrives: until
         # then it occupies its thread or connection, and that is what the limit is about.
         self._in_flight: dict[int, tuple[DurableCall, bool]] = {}
@@ -104,9 +108,21 @@ class CallDesk:
         else:
             self._enqueue(call)
 
-    def drain(self) -> None:
-        """Take in completions and due times; tells the engine about every call that got its outcome."""
-        for number, error, result in self._executor.completions():
+    def send(self) -> None:
+        """Hand over the attempts that were deferred."""
+        unsent, self._unsent = self._unsent, []
+        for call in unsent:
+            if call.number:  # else it timed out or was cancelled since
+                self._submit(call)
+
+    def drain(self) -> int:
+        """Take in completions and due times; tells the engine about every call that got its outcome.
+
+        Returns:
+            how many attempts have completed.
+        """
+        completions = self._executor.completions()
+        for number, error, result in completions:
             entry = self._in_flight.pop(number, None)
             if entry is None:
                 continue
@@ -121,6 +137,7 @@ class CallDesk:
             self._fire(self._clock.now_ms())
         if self._waiting or self._waiting_threaded:
             self._launch_waiting()
+        return len(completions)
 
     def next_due_ms(self) -> int | None:
         """When the earliest timeout, retry or sleep is due; ``None`` if nothing is timed."""
@@ -132,8 +149,7 @@ class CallDesk:
         """Give up a call nobody waits for any more; no attempt is made after this."""
         if not call.done:
             call.done = True
-            if call.number:
-                self._executor.cancel(call.number)
+            self._give_up_attempt(call)
 
     def call_now(self, call: DurableCall) -> None:
         """Make the call on this very thread (``ctx.durable_execute``)."""
@@ -190,7 +206,14 @@ class CallDesk:
         self._stats.in_flight_max = max(self._stats.in_flight_max, len(self._in_flight))
         if call.timeouts.attempt is not None:
             self._push(self._clock.now_ms() + round(call.timeouts.attempt * 1000), _ATTEMPT, call, number)
-        self._executor.submit(number, call.func, call.args, call.kwargs, threaded=threaded)  # type: ignore[arg-type]
+        if self._deferred:
+            self._unsent.append(call)
+        else:
+            self._submit(call)
+
+    def _submit(self, call: DurableCall) -> None:
+        threaded = self._in_flight[call.number][1]
+        self._executor.submit(call.number, call.func, call.args, call.kwargs, threaded=threaded)  # type: ignore[arg-type]
 
     def _attempt_ended(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
         if error is not None and call.record.attempts < call.retry.max_attempts and call.retry.retries(error):
@@ -224,9 +247,7 @@ class CallDesk:
 
     def _timed_out(self, call: DurableCall, kind: str, seconds: float | None) -> None:
         self._stats.timeouts += 1
-        if call.number:
-            self._executor.cancel(call.number)
-            call.number = 0
+        self._give_up_attempt(call)
         error = CallTimeoutError(
             f"the durable call {call.record.function} did not finish within its {kind} timeout of {seconds:g} s "
             f"({call.record.attempts} attempt(s) made)",
@@ -237,6 +258,16 @@ class CallDesk:
             self._attempt_ended(call, error, None)
         else:
             self._settle(call, error, None)
+
+    def _give_up_attempt(self, call: DurableCall) -> None:
+        number, call.number = call.number, 0
+        if not number:
+            return
+        if call in self._unsent:  # it was never handed over, so no completion will give its place back
+            _, threaded = self._in_flight.pop(number)
+            self._threaded -= threaded
+        else:
+            self._executor.cancel(number)
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
 

@@ -31,13 +31,14 @@ _NO_LOOP = re.compile("no (running|current) event loop")
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_warned")
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned")
 
     def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
         self._engine = engine
         self._by_event = by_event
         self._monotonic = engine.monotonic_s
         self._observer = engine.observer
+        self._recorder = engine.recorder
         self._warned: set[str] = set()
 
     def drive(self, run: Run, deadline: float) -> bool:
@@ -77,6 +78,9 @@ class RunDriver:
         try:
             coroutine = task.coroutine
             if coroutine is None:
+                if self._recorder is not None and self._recorder.recall(task):
+                    self._finish(run, task, recalled=True)
+                    return
                 route = task.route
                 event = task.event
                 cls = route.event_class
@@ -128,11 +132,13 @@ class RunDriver:
         if task.journal is not None and task.journal.left is not None:
             raise task.journal.left
 
-    def _finish(self, run: Run, task: ActionTask) -> None:
+    def _finish(self, run: Run, task: ActionTask, *, recalled: bool = False) -> None:
         self._refuse_if_left(task)
         if self._observer is not None:
             self._observer.observe(task)
         self._close(task, report=True)
+        if self._recorder is not None and not recalled:
+            self._recorder.finished(task)
         task.commit_memory()
         if task.sent:
             run.events.extend(task.sent)
@@ -176,11 +182,15 @@ class RunDriver:
             ) from error
         if policy == "skip":
             self._engine.stats.skipped += 1
+            if self._recorder is not None:
+                self._recorder.failed(task, [])
             log.warning("skipped a failed action (%s): %r", task.place(), error)
             return
         self._engine.stats.dead_letters += 1
         log.error("dead letter (%s): %r", task.place(), error)
         letter = dead_letter(self._engine.plan.agent_name, task, error)
+        if self._recorder is not None:
+            self._recorder.failed(task, [(DEAD_LETTERS, letter)])
         self._engine.effects.side_outputs.append((DEAD_LETTERS, letter, run))
 
     def _unhandled(self, event: Event) -> None:

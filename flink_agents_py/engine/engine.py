@@ -16,6 +16,7 @@ from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
+from flink_agents_py.engine.failpoints import hit
 from flink_agents_py.engine.journal import Journal
 from flink_agents_py.engine.keys import (
     KeyEntry,
@@ -28,6 +29,7 @@ from flink_agents_py.engine.keys import (
 )
 from flink_agents_py.engine.memories import Memories
 from flink_agents_py.engine.memory_observer import MemoryObserver, run_begin_event
+from flink_agents_py.engine.recorder import ActionRecorder, input_digest
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Timers
     from flink_agents_py.plan.plan import AgentPlan
+    from flink_agents_py.stores.store import ActionStateStore
 
 log = logging.getLogger("flink_agents_py.engine")
 
@@ -59,6 +62,7 @@ class Engine:
         plan: the agent's plan; the engine resolves all actions at once.
         job_identifier: stable over restarts and upgrades of the job; part of every event id and idempotency key.
         segments: holds the watermark back (S10); ``None`` for pipelines without event time.
+        store: open for this job; finished calls and actions are written through to it (S5, S9).
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Engine:
         *,
         job_identifier: str | None = None,
         segments: SegmentedQueue | None = None,
+        store: ActionStateStore | None = None,
     ) -> None:
         self.plan = plan
         self.config = config = plan.config
@@ -91,6 +96,10 @@ class Engine:
         self.observer = MemoryObserver.of(plan)
         self._memories = Memories(state, config, clock, timers, self.observer)
         self._expiry = self._memories.expiry
+        self.recorder: ActionRecorder | None = None
+        if store is not None:
+            limit = config.get(AgentOptions.SEQUENCE_CACHE_SIZE)
+            self.recorder = ActionRecorder(store, self.stats, self._event_classes, limit)
         self._announces_runs = config.get(AgentOptions.AGENT_RUN_BEGIN_EVENT)
         self._driver = RunDriver(self, by_event)
         self._desk = CallDesk(
@@ -101,6 +110,7 @@ class Engine:
             max_result_bytes=config.get(AgentOptions.DURABLE_MAX_RESULT_BYTES),
             settled=self._call_settled,
             changed=self._call_changed,
+            deferred=store is not None,
         )
         self._budget_s = config.get(AgentOptions.TIME_BUDGET) / 1000
         self._tick_ms = max(1, int(config.get(AgentOptions.PUMP_INTERVAL)))
@@ -148,6 +158,8 @@ class Engine:
                 # The fast path: nothing but memory and the sequence number is written.
                 run.flush_memory()
                 self.stats.runs += 1
+                if self.recorder is not None:
+                    self.recorder.end(run)
                 self._state.sequence.put(sequence << 1)
                 self._sequences.put(token, sequence << 1)
             else:
@@ -159,6 +171,9 @@ class Engine:
                     self._queue(entry)
         if self._active or self._desk.in_flight:
             self._pump(deadline)
+        elif self.recorder is not None:
+            self._commit()
+            hit("before-emit")
 
     def timer(self, key: Any) -> None:
         """A processing-time timer fired under ``key``: pump, and resume the key's run if a restart interrupted it."""
@@ -238,7 +253,7 @@ class Engine:
         return self._clock.monotonic_s() + self._budget_s
 
     def _pump(self, deadline: float) -> None:
-        self._desk.drain()
+        self._drain()
         to_drive = self._to_drive
         while to_drive:
             entry = to_drive.popleft()
@@ -247,9 +262,26 @@ class Engine:
             if self._clock.monotonic_s() > deadline:
                 break
             if not to_drive:
-                self._desk.drain()  # sync completions may have come meanwhile; saves a tick
+                self._drain()  # more may have completed meanwhile; saves a tick
+        if self.recorder is not None:
+            self._commit()
         self._settle_entries()
         self._arm_pump()
+        hit("before-emit")
+
+    def _drain(self) -> None:
+        """Take in completions; with a store, their outcomes are written before any action goes on with them (S5)."""
+        completed = self._desk.drain()
+        if completed:
+            hit("call-made")
+        if self.recorder is not None:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Write what the callback has noted so far, then make the calls that were noted as pending."""
+        if self.recorder is not None:
+            self.recorder.commit()
+            self._desk.send()
 
     def _drive_entry(self, entry: KeyEntry, deadline: float) -> None:
         """Drive the key's run, and the inputs that wait behind it, until it suspends or nothing is left (S1)."""
@@ -263,6 +295,8 @@ class Engine:
                 return
             run.flush_memory()
             self.stats.runs += 1
+            if self.recorder is not None:
+                self.recorder.end(run)
             if self._segments is not None:
                 self._segments.complete(run.arrival_watermark)
             if entry.head == entry.tail:
@@ -291,6 +325,9 @@ class Engine:
         event = InputEvent(value)
         event.__dict__["_origin"] = (run, "", 0)
         run.events.append(event)
+        if self.recorder is not None:
+            run.input_digest = input_digest(value)
+            self.recorder.begin(run)
         if self._announces_runs:
             run.events.appendleft(run_begin_event(run, event))
         return run
@@ -348,18 +385,21 @@ class Engine:
                 where="keyed state agent.run",
                 fix="restore a savepoint written by this operator; state was changed from outside",
             )
-        sequence, timestamp, watermark, events, tasks, sensory, memory_ms = decode_run(text)
-        run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
-        run.memory_ms = memory_ms
-        if sensory:
-            run.sensory.load(dict(sensory))
-        run.events.extend(decode_event(event, self._event_classes) for event in events)
-        for name, event, journal in tasks:
+        record = decode_run(text)
+        run = Run(self._job, key, record.sequence, record.timestamp, record.watermark, self._memories)
+        run.memory_ms = record.memory_ms
+        if record.sensory:
+            run.sensory.load(dict(record.sensory))
+        if self.recorder is not None:
+            run.input_digest = record.input_digest
+            self.recorder.begin(run)
+        run.events.extend(decode_event(event, self._event_classes) for event in record.events)
+        for name, event, journal in record.tasks:
             route = self._routes.get(name)
             if route is None:
                 raise StateRecordError(
                     f"a suspended run of key {key!r} is inside action {name!r}, which this plan does not have",
-                    where=f"keyed state agent.run of agent {self.plan.agent_name}, sequence {sequence}",
+                    where=f"keyed state agent.run of agent {self.plan.agent_name}, sequence {record.sequence}",
                     fix="bring the action back under its old name until such runs have finished, then remove it",
                 )
             task = ActionTask(self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal))
@@ -440,12 +480,20 @@ class Engine:
                 self._desk.start(call)
 
     def call_now(self, call: DurableCall) -> None:
+        """Make a call on the operator thread; with a store, it is pending there before and finished there after."""
+        if self.recorder is not None:
+            self.recorder.call(call)
+            self._commit()
         source, active.source = active.source, None
         self.thread = 0  # what the function did to the context would be missing when the record answers instead
         try:
             self._desk.call_now(call)
         finally:
             self.thread, active.source = get_ident(), source
+        if self.recorder is not None:
+            hit("call-made")
+            self.recorder.call(call)
+            self._commit()
 
     def cancel_call(self, call: DurableCall) -> None:
         self._desk.cancel(call)
@@ -474,6 +522,8 @@ class Engine:
 
     def _call_changed(self, call: DurableCall) -> None:
         entry = call.task.run.entry
+        if self.recorder is not None:
+            self.recorder.call(call)
         if entry is not None:  # in its very first callback a run has none yet; that callback writes it anyway
             self._mark(entry)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flink_agents_py.errors import StateRecordError
 from flink_agents_py.serde import decode, encode
@@ -105,16 +105,36 @@ def encode_run(run: Run, events: list[str], tasks: list[str]) -> str:
     return (
         f"[{RECORD_VERSION},{run.sequence},{_number(run.timestamp)},{_number(run.watermark)},"
         f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())}"
-        f"{'' if run.memory_ms is None else f',{run.memory_ms}'}]"
+        f"{_optional(run)}]"
     )
+
+
+def _optional(run: Run) -> str:
+    """Fields only some configurations need: the moment of a memory with a TTL, the input's digest for a store."""
+    if run.input_digest:
+        return f',{_number(run.memory_ms)},"{run.input_digest}"'
+    return "" if run.memory_ms is None else f",{run.memory_ms}"
 
 
 def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
 
 
-def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[Any], Mapping[str, str], int | None]:
-    """Sequence, timestamp, watermark, events, tasks, sensory memory, and the time memory with a TTL is seen as of."""
+class RunRecord(NamedTuple):
+    """An unfinished run as read from state; events and tasks are still encoded."""
+
+    sequence: int
+    timestamp: int | None
+    watermark: int | None
+    events: list[Any]
+    tasks: list[Any]
+    sensory: Mapping[str, str]
+    memory_ms: int | None = None
+    input_digest: str = ""
+
+
+def decode_run(text: str) -> RunRecord:
+    """Read what :func:`encode_run` wrote."""
     try:
         record = json.loads(text)
         version = record[0]
@@ -126,8 +146,7 @@ def decode_run(text: str) -> tuple[int, int | None, int | None, list[Any], list[
         ) from error
     if version != RECORD_VERSION:
         raise _newer("a suspended run", version)
-    _, sequence, timestamp, watermark, events, tasks, sensory, *rest = record
-    return sequence, timestamp, watermark, events, tasks, sensory, rest[0] if rest else None
+    return RunRecord(*record[1:])
 
 
 def _newer(what: str, version: Any) -> StateRecordError:

@@ -14,7 +14,7 @@ object back with that field alone, and an object removed takes along what others
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from flink_agents_py.engine.memory_item import ABSENT, SCALARS, Item, from_text, to_text
 from flink_agents_py.engine.memory_path import join, split
@@ -162,6 +162,30 @@ class TaskMemory:
             run.shape += 1
             self.shape = run.shape
             self._removed, self._created, self._reshaped = {}, set(), False
+
+    def export(self) -> list[list[Any]]:
+        """What the action has changed, as JSON: ``[path]`` removed, ``[path, null]`` made an object, ``[path, item]``."""
+        if self.shape != self.run.shape:
+            self.rebase()
+        changes: list[list[Any]] = [[path] for path in self._removed]
+        for path, item in self.writes.items():
+            if type(item) is not dict:
+                if item is not ABSENT:
+                    changes.append([path, to_text(item)])
+            elif path in self._created:
+                changes.append([path, None])
+        return changes
+
+    def apply(self, changes: list[list[Any]]) -> None:
+        """Make the changes again that :meth:`export` of another action told."""
+        for path, *change in changes:
+            if not change:
+                if self.item(path) is not ABSENT:
+                    self.remove(path)
+            elif change[0] is None:
+                self.make(path, overwrite=True, force=True)
+            else:
+                self.place(path, from_text(path, change[0]), overwrite=True, force=True)
 
     def item(self, path: str) -> Item:
         """The item at ``path`` as this action sees it."""

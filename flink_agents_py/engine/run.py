@@ -29,6 +29,7 @@ class Run:
         "_short_term",
         "entry",
         "events",
+        "input_digest",
         "key",
         "memory_ms",
         "ready",
@@ -56,6 +57,7 @@ class Run:
         self.ready: deque[ActionTask] = deque()
         self.tasks: list[ActionTask] = []
         self.entry: KeyEntry | None = None  # None while the run is in its first callback
+        self.input_digest = ""  # only where an action state store is in use
         self._memories = memories
         self.memory_ms: int | None = None  # the moment as of which short-term memory with a TTL is seen
         self._short_term: RunMemory | None = None

@@ -10,12 +10,14 @@ class Stats:
         "actions",
         "attempts",
         "dead_letters",
+        "discarded",
         "events",
         "in_flight_max",
         "inputs",
         "journal_hits",
         "mismatches",
         "never_awaited",
+        "recalled",
         "reconciled",
         "resumed",
         "retries",
@@ -36,6 +38,8 @@ class Stats:
         self.journal_hits = 0
         self.mismatches = 0
         self.reconciled = 0
+        self.recalled = 0  # finished actions whose effects came from the action state store
+        self.discarded = 0  # sequences whose records in the store belonged to another input
         self.never_awaited = 0
         self.resumed = 0  # runs rebuilt from keyed state
         self.skipped = 0  # actions that failed under on_error="skip"

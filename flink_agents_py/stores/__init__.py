@@ -1,0 +1,1 @@
+"""Action state stores: what was done stays done between checkpoints."""
