@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.engine.journal import function_id
@@ -15,6 +15,9 @@ from flink_agents_py.serde import decode, encode
 from flink_agents_py.testing.calls import PendingCall
 from flink_agents_py.testing.clock import VirtualClock
 from flink_agents_py.testing.harness import AgentHarness, Snapshot
+
+if TYPE_CHECKING:
+    from flink_agents_py.stores.store import ActionStateStore
 
 _DOWN_MS = 10_000
 """How long a restart takes: longer than the resume timers, so that overdue ones are tried too."""
@@ -32,6 +35,8 @@ class Scenario:
         latency: virtual seconds of a call, by call; the default spreads them so that calls finish out of order.
         interval: virtual seconds between two inputs.
         reset: brings the outside world (counters, fake services) back to its beginning; called before each simulation.
+        store: makes a fresh, empty action state store for one simulation: a function that opens it for a job, once per
+            attempt. With it, nothing that had its outcome may be made again, whatever checkpoint is restored.
         ordered: whether the outputs of one key come in one order only. Say ``False`` for agents with several actions
             of one run at work at a time: which of them is first may change with a crash, what they do may not.
     """
@@ -42,6 +47,7 @@ class Scenario:
     latency: Callable[[PendingCall], float] | None = None
     interval: float = 0.03
     reset: Callable[[], None] = lambda: None
+    store: Callable[[], Callable[[str], ActionStateStore]] | None = None
     ordered: bool = True
 
 
@@ -89,7 +95,9 @@ class _Simulation:
         self._names: dict[str, str] = {}
         self._settled: frozenset[str] | None = None  # None: no crash yet
         self._in_doubt: frozenset[str] = frozenset()
+        self._made_before = Counter[str]()  # the last restore
         self._violation: str | None = None
+        self._open_store = None if scenario.store is None else scenario.store()
         self._fed = 0
         self._next_input_ms = self.clock.now_ms()
         self.harness = self._harness()
@@ -102,6 +110,7 @@ class _Simulation:
             latency=self._scenario.latency or _spread_latency,
             before_call=self._made,
             clock=self.clock,
+            store=self._open_store,
         )
 
     def _made(self, call: PendingCall) -> None:
@@ -161,15 +170,24 @@ class _Simulation:
 
     def restore(self, checkpoint: _Checkpoint) -> None:
         self.replayed_calls += self.harness.stats.journal_hits
+        settled = checkpoint.settled if self._open_store is None else self._outcomes()
         harness = self._harness()
         harness.adopt_outputs(self.harness)
         harness.restore(checkpoint.snapshot)
         self.harness = harness
         self._fed = checkpoint.fed
-        self._settled = checkpoint.settled
-        self._in_doubt = frozenset(self.made) - checkpoint.settled
+        self._settled = settled
+        self._in_doubt = frozenset(self.made) - settled
+        self._made_before = self.made.copy()
         self.clock.advance_to(self.clock.now_ms() + _DOWN_MS)
         self._next_input_ms = self.clock.now_ms()
+
+    def _outcomes(self) -> frozenset[str]:
+        """Idempotency keys of calls that have an outcome now: the store knows it, whatever the checkpoint knows."""
+        open_calls = {call.idempotency_key for call in self.harness.engine.calls() if not call.done}
+        # In doubt since the last crash, and the action that would make them again has not come that far yet.
+        waiting = {key for key in self._in_doubt if self.made[key] == self._made_before[key]}
+        return frozenset(self.made) - open_calls - waiting
 
     # --- what must not depend on crashes ----------------------------------------------------------------------------
 

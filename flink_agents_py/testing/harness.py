@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
@@ -16,6 +16,10 @@ from flink_agents_py.memory import MemoryObject
 from flink_agents_py.plan.plan import AgentPlan
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
 from flink_agents_py.testing.clock import VirtualClock
+
+
+if TYPE_CHECKING:
+    from flink_agents_py.stores.store import ActionStateStore
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class AgentHarness:
         latency: ``None``: durable calls wait in :attr:`calls` for the test. Seconds, or a function of the call: calls
             are made at once and their outcome arrives after that virtual time.
         before_call: called with each call that is really made (those of ``ctx.durable_execute`` too), for ledgers.
+        store: opens an action state store for a job identifier; called once per attempt.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class AgentHarness:
         latency: float | Callable[[PendingCall], float] | None = None,
         before_call: Callable[[PendingCall], None] | None = None,
         clock: VirtualClock | None = None,
+        store: Callable[[str], ActionStateStore] | None = None,
     ) -> None:
         configuration = AgentConfiguration(config)
         self.plan = agent if isinstance(agent, AgentPlan) else AgentPlan.from_agent(agent, configuration)
@@ -55,6 +61,8 @@ class AgentHarness:
         self._latency = latency if latency is None or callable(latency) else _constant(latency)
         self._before_call = before_call
         self._threads = configuration.get(AgentOptions.NUM_ASYNC_THREADS)
+        self._open_store = store
+        self._job = configuration.get(AgentOptions.JOB_IDENTIFIER) or self.plan.agent_name
         self._outputs: list[tuple[Any, Any]] = []
         self._side_outputs: list[tuple[str, Any]] = []
         self._start()
@@ -65,7 +73,15 @@ class AgentHarness:
         self._executor = ManualExecutor(
             self.clock, self._latency, self._threads, self._wait, self.pump, self._before_call
         )
-        self.engine = _LedgerEngine(self.plan, self._store, self._store, self._timers, self.clock, self._executor)
+        self.engine = _LedgerEngine(
+            self.plan,
+            self._store,
+            self._store,
+            self._timers,
+            self.clock,
+            self._executor,
+            store=None if self._open_store is None else self._open_store(self._job),
+        )
         self.engine.ledger = self._executor.call_now
         self._executor.engine = self.engine
 
