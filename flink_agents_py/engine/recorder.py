@@ -95,7 +95,7 @@ class ActionRecorder:
         self._store.forget(canonical(run.key), run.sequence)
         self._stats.discarded += 1
         log.warning(
-            "key %r has another input at sequence %d than the one the action state store knows; its records are dropped",
+            "key %r has another input at sequence %d than the action state store knows; what it knows is dropped",
             run.key,
             run.sequence,
         )

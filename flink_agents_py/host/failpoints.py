@@ -1,9 +1,9 @@
 """Arming of failpoints, in this process or by the environment of a worker.
 
 ``FLINK_AGENTS_PY_FAILPOINTS`` holds entries separated by commas: ``POINT=ACTION@N`` or ``POINT=ACTION@N:MARKER``. At
-the N-th hit of POINT in a process, ACTION happens: ``raise`` (the callback fails, so the job restarts), ``kill`` (SIGKILL
-to the process: in thread mode the whole TaskManager). With MARKER, a path, it happens only if that file does not exist,
-and creates it first: once over all processes and attempts.
+the N-th hit of POINT in a process, ACTION happens: ``raise`` (the callback fails, so the job restarts), ``kill``
+(SIGKILL to the process: in thread mode the whole TaskManager). With MARKER, a path, it happens only if that file does
+not exist, and creates it first: once over all processes and attempts.
 """
 
 from __future__ import annotations

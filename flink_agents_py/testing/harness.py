@@ -17,7 +17,6 @@ from flink_agents_py.plan.plan import AgentPlan
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
 from flink_agents_py.testing.clock import VirtualClock
 
-
 if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
 
