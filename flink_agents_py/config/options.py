@@ -36,7 +36,8 @@ class AgentOptions:
         "execution-mode",
         str,
         None,
-        "Where Python runs: in the TaskManager's process or in one of its own; chosen automatically if not given.",
+        "Where Python runs: in the TaskManager's process or in one of its own; chosen automatically if not given. "
+        "Savepoints of one mode cannot be restored in the other.",
         choices=("thread", "process"),
     )
     TIME_BUDGET = ConfigOption(
@@ -85,6 +86,12 @@ class AgentOptions:
     BUNDLE_SIZE = ConfigOption("bundle-size", int, 1000, "Records per bundle in process mode.", minimum=1)
     BUNDLE_TIME = ConfigOption(
         "bundle-time", int, 10, "Longest wait for a bundle in process mode.", unit="ms", minimum=1
+    )
+    HOLD_WATERMARK = ConfigOption(
+        "hold-watermark",
+        bool,
+        True,
+        "Hold the watermark back until the inputs before it are done; off only to see what windows lose without.",
     )
     UNALIGNED_CHECKPOINTS = ConfigOption(
         "unaligned-checkpoints", bool, True, "Let barriers overtake records, so that checkpoints pass backpressure."

@@ -157,6 +157,10 @@ class DataStreamBuilder(AgentBuilder):
                 fix="keep the DataStream it returned; Flink can give it several consumers",
             )
         uid = f"flink-agents-py:{plan.agent_name}"
+        if not self._environment.threaded:
+            # PyFlink keeps the state of process mode under other names and types. Under one uid, a savepoint of the
+            # other mode would be restored with nothing in it and no word said; under two, Flink refuses it.
+            uid += ":process"
         layout_of = HeldLayout if self._event_time else PlainLayout
         layout = layout_of(type_information(output_type))
         sides = {tag: layout_of(declared) for tag, declared in self._tags.items()}
