@@ -183,6 +183,18 @@ class StateRecordError(FlinkAgentsError):
     code = "FA308"
 
 
+class StoreError(FlinkAgentsError):
+    """The action state store did not do what it was asked, or did not say so; asking again is safe."""
+
+    code = "FA309"
+
+
+class FencedError(FlinkAgentsError):
+    """A newer attempt of the job has taken over a key: what this attempt does to it no longer counts."""
+
+    code = "FA310"
+
+
 # --- FA4xx: memory --------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
@@ -34,6 +34,7 @@ class ConfigOption(Generic[T]):
         unit: of numbers; texts such as ``"2 s"`` or ``"16 MiB"`` are then understood too.
         choices: all values there are, if they are few.
         minimum: the least value allowed.
+        check: what else holds; given a value of the right type and its source, it raises ConfigError if that is wrong.
     """
 
     key: str
@@ -43,6 +44,7 @@ class ConfigOption(Generic[T]):
     unit: Unit | None = None
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    check: Callable[[Any, str], None] | None = None
 
     @property
     def expects(self) -> str:
@@ -66,6 +68,8 @@ class ConfigOption(Generic[T]):
             raise ConfigError(
                 f"option {self.key!r} cannot be {value!r}", where=f"set by {source}", fix=f"give {self.expects}"
             )
+        if self.check is not None:
+            self.check(parsed, source)
         return parsed  # type: ignore[no-any-return]  # _parse goes by self.type
 
 

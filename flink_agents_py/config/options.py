@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from flink_agents_py.config.option import ConfigOption
+from flink_agents_py.config.urls import refuse_credentials
 
 _NEARLY = 0.85  # difflib ratio from which a key is taken for a mistyped one of ours
 
@@ -101,6 +102,70 @@ class AgentOptions:
     )
     SEQUENCE_CACHE_SIZE = ConfigOption(
         "state.sequence-cache-size", int, 100_000, "Keys per subtask whose last sequence number is cached.", minimum=0
+    )
+
+    ACTION_STATE_STORE_BACKEND = ConfigOption(
+        "action-state-store.backend",
+        str,
+        "none",
+        "Where finished calls and actions are recorded as they finish, not only with the next checkpoint.",
+        choices=("none", "sqlite", "postgres", "redis", "kafka"),
+    )
+    ACTION_STATE_STORE_URL = ConfigOption[str | None](
+        "action-state-store.url",
+        str,
+        None,
+        "Its place: /path/file.db, postgresql://host/database, redis://host:6379/0, kafka://host:9092. Credentials are "
+        "read from FLINK_AGENTS_PY_STORE_USER and FLINK_AGENTS_PY_STORE_PASSWORD in the environment of the workers.",
+        check=refuse_credentials,
+    )
+    ACTION_STATE_STORE_NAMESPACE = ConfigOption(
+        "action-state-store.namespace",
+        str,
+        "flink_agents_py",
+        "What names in the store begin with: tables in PostgreSQL, keys in Redis; the name of the topic in Kafka.",
+    )
+    ACTION_STATE_STORE_RETENTION = ConfigOption(
+        "action-state-store.retention",
+        int,
+        24 * 3_600_000,
+        "Age from which records of finished runs are dropped; checkpoints older than this are not covered.",
+        unit="ms",
+        minimum=60_000,
+    )
+    ACTION_STATE_STORE_TIMEOUT = ConfigOption(
+        "action-state-store.timeout", int, 10_000, "Longest wait for an answer of the store.", unit="ms", minimum=100
+    )
+    ACTION_STATE_STORE_MAX_ATTEMPTS = ConfigOption(
+        "action-state-store.max-attempts",
+        int,
+        10,
+        "How often a write that failed is tried, the first time included, before the job fails.",
+        minimum=1,
+    )
+    ACTION_STATE_STORE_RETRY_INTERVAL = ConfigOption(
+        "action-state-store.retry-interval", int, 1000, "Wait between two of those.", unit="ms", minimum=1
+    )
+    ACTION_STATE_STORE_SQLITE_SYNCHRONOUS = ConfigOption(
+        "action-state-store.sqlite.synchronous",
+        str,
+        "FULL",
+        "What a write to SQLite survives: FULL the loss of power, NORMAL the death of the process alone, but faster.",
+        choices=("FULL", "NORMAL"),
+    )
+    ACTION_STATE_STORE_KAFKA_PARTITIONS = ConfigOption(
+        "action-state-store.kafka.partitions",
+        int,
+        16,
+        "Partitions of the topic, if it does not exist yet.",
+        minimum=1,
+    )
+    ACTION_STATE_STORE_KAFKA_REPLICATION = ConfigOption[int | None](
+        "action-state-store.kafka.replication",
+        int,
+        None,
+        "Replicas of the topic, if it does not exist yet; the broker's default if not given.",
+        minimum=1,
     )
 
     SHORT_TERM_MEMORY_STATE_TTL_MS = ConfigOption(
