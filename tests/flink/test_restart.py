@@ -46,9 +46,8 @@ def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, p
     # What can be repeated at all: the calls of unfinished runs and of those that finished after the checkpoint.
     repeated = calls.repeated()
     assert len(repeated) < len(calls.starts) / 2
-    say(
-        f"{mode} p{parallelism}: {len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs"
-    )
+    again = f"{len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs"
+    say(f"{mode}, parallelism {parallelism}: {again}")
 
 
 def restored(job):
