@@ -9,6 +9,7 @@ from pyflink.common import Row
 from flink_agents_py import Agent, Event, InputEvent, OutputEvent, RunnerContext, action
 from jobs.benchmarks import gauge
 from jobs.benchmarks.calls import call_async, call_blocking
+from jobs.benchmarks.workloads import MEMORY_FIELDS
 
 
 class EchoAgent(Agent):
@@ -66,6 +67,21 @@ class CounterAgent(Agent):
         ctx.send_event(OutputEvent(Row(event.input[0], count)))
 
 
+class Memory10Agent(Agent):
+    """Writes ten nested fields of short-term memory and reads them back."""
+
+    @action(InputEvent)
+    @staticmethod
+    def update(event: InputEvent, ctx: RunnerContext) -> None:
+        memory = ctx.short_term_memory
+        name, number = event.input[0], event.input[1]
+        for field in MEMORY_FIELDS:
+            memory.set(field, number)
+        total = sum(memory.get(field) for field in MEMORY_FIELDS)
+        gauge.tick()
+        ctx.send_event(OutputEvent(Row(name, total)))
+
+
 class IoAgent(Agent):
     """One durable call of 100 ms a record, on the event loop."""
 
@@ -96,6 +112,7 @@ AGENTS: dict[str, type[Agent]] = {
     "echo": EchoAgent,
     "chain3": ChainAgent,
     "counter": CounterAgent,
+    "memory10": Memory10Agent,
     "io": IoAgent,
     "io_sync_pool": IoPoolAgent,
 }

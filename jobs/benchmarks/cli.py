@@ -11,6 +11,7 @@ from typing import Any
 from jobs.benchmarks.machine import BUSY, busy_share
 from jobs.benchmarks.report import figures_of_run, ratio, summary_line
 from jobs.benchmarks.run import RunFailedError, RunSpec, measure
+from jobs.benchmarks.state_ops import state_ops
 from jobs.benchmarks.workloads import CALL_S, DEFAULT_WORKLOADS, WORKLOADS, Workload
 
 SMALLEST_N = 100
@@ -108,7 +109,10 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
             if busy is not None and busy >= BUSY:
                 print(f"bench: {busy:.0%} of the machine was in use before that run: do not trust it", file=sys.stderr)
     for engine in engines:
-        _print(summary_line(_head(specs[engine], workload), runs[engine]))
+        line = summary_line(_head(specs[engine], workload), runs[engine])
+        if workload.uses_memory and specs[engine].engine == "agent":
+            line["state_ops"] = state_ops(workload.name)
+        _print(line)
     if options.engine == "both":
         _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
     if options.event_time == "both":

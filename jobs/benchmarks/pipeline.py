@@ -93,6 +93,8 @@ def _raw_function(spec: RunSpec) -> KeyedProcessFunction:
         return raw.Echo()
     if program == "counter":
         return raw.Counter()
+    if program == "memory10":
+        return raw.Memory10()
     return raw_io.Pump(spec.mode, pooled=program == "io_sync_pool")
 
 

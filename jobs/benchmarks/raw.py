@@ -13,6 +13,7 @@ from pyflink.datastream import KeyedProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
 
 from jobs.benchmarks import gauge
+from jobs.benchmarks.workloads import MEMORY_FIELDS
 
 
 class Echo(KeyedProcessFunction):
@@ -35,3 +36,17 @@ class Counter(KeyedProcessFunction):
         self._memory.put("count", json.dumps(count))
         gauge.tick()
         yield Row(value[0], count)
+
+
+class Memory10(KeyedProcessFunction):
+    """Writes ten entries of a map state and reads them back."""
+
+    def open(self, runtime_context: Any) -> None:
+        self._memory = runtime_context.get_map_state(MapStateDescriptor("memory", Types.STRING(), Types.STRING()))
+
+    def process_element(self, value: Row, ctx: Any) -> Iterator[Row]:  # noqa: ARG002 - Flink's signature
+        for field in MEMORY_FIELDS:
+            self._memory.put(field, json.dumps(value[1]))
+        total = sum(json.loads(self._memory.get(field)) for field in MEMORY_FIELDS)
+        gauge.tick()
+        yield Row(value[0], total)

@@ -56,6 +56,14 @@ def test_io_reports_concurrency_and_added_latency(capsys):
     assert line["added_latency_ms"] == {"p50": 10.0, "p99": 10.0}
 
 
+def test_workloads_with_memory_report_state_operations_per_record(capsys):
+    main(["counter", "memory10", "--runs", "1"], measure=Machine(), look=idle)
+    of = {(line["workload"], line.get("engine")): line.get("state_ops") for line in lines(capsys)}
+    assert of["counter", "agent"] == {"agent.seq put": 1, "agent.stm get": 1, "agent.stm put": 1}
+    assert of["memory10", "agent"] == {"agent.seq put": 1, "agent.stm get": 10, "agent.stm put": 10}
+    assert of["memory10", "raw"] is None
+
+
 def test_without_workloads_the_three_of_the_spine_are_measured(capsys):
     machine = Machine()
     main(["--engine", "agent", "--runs", "1"], measure=machine, look=idle)
@@ -103,7 +111,7 @@ def test_a_failed_run_ends_the_benchmark_with_its_reason(capsys):
 
 
 @pytest.mark.flink
-@pytest.mark.parametrize("workload", ["echo", "chain3", "counter"])
+@pytest.mark.parametrize("workload", ["echo", "chain3", "counter", "memory10"])
 def test_a_small_benchmark_runs_on_flink_and_prints_json_lines_only(workload):
     command = [sys.executable, "-m", "jobs.benchmarks", workload, "--n", "2000", "--runs", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
