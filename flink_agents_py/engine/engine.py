@@ -55,12 +55,20 @@ RESUME_AT_END = END_OF_INPUT - 1
 _WAIT_SLICE_S = 0.05
 
 
+def job_identity(plan: AgentPlan) -> str:
+    """What makes ids and stored records those of this job and this agent of it (S4, S7, S9).
+
+    Stable over restarts and upgrades, as long as the agent keeps its name and the job its ``job-identifier``.
+    """
+    job = plan.config.get(AgentOptions.JOB_IDENTIFIER)
+    return plan.agent_name if job is None else f"{job}/{plan.agent_name}"
+
+
 class Engine:
     """One per subtask and attempt.
 
     Args:
         plan: the agent's plan; the engine resolves all actions at once.
-        job_identifier: stable over restarts and upgrades of the job; part of every event id and idempotency key.
         segments: holds the watermark back (S10); ``None`` for pipelines without event time.
         store: open for this job; finished calls and actions are written through to it (S5, S9).
     """
@@ -74,7 +82,6 @@ class Engine:
         clock: Clock,
         executor: CallExecutor,
         *,
-        job_identifier: str | None = None,
         segments: SegmentedQueue | None = None,
         store: ActionStateStore | None = None,
     ) -> None:
@@ -84,7 +91,7 @@ class Engine:
         self.effects = Effects()
         self.thread = get_ident()
         self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
-        self._job = (job_identifier or config.get(AgentOptions.JOB_IDENTIFIER) or plan.agent_name).encode()
+        self._job = job_identity(plan).encode()
         self._state = state
         self._scope = scope
         self._timers = timers

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
+from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
+from flink_agents_py.stores.factory import open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,7 +28,10 @@ class LocalRunner:
         self._timers = TimerQueue(self._store)
         self._executor = BackgroundExecutor(plan.config.get(AgentOptions.NUM_ASYNC_THREADS))
         self._clock = SystemClock()
-        self.engine = Engine(plan, self._store, self._store, self._timers, self._clock, self._executor)
+        self._records = open_store(plan.config, job_identity(plan))
+        self.engine = Engine(
+            plan, self._store, self._store, self._timers, self._clock, self._executor, store=self._records
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -70,4 +74,6 @@ class LocalRunner:
     def close(self) -> None:
         self.engine.close()
         self._executor.close()
+        if self._records is not None:
+            self._records.close()
         self._plan.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.engine.calls import DurableCall
-from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
+from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
 from flink_agents_py.memory import MemoryObject
@@ -61,7 +61,6 @@ class AgentHarness:
         self._before_call = before_call
         self._threads = configuration.get(AgentOptions.NUM_ASYNC_THREADS)
         self._open_store = store
-        self._job = configuration.get(AgentOptions.JOB_IDENTIFIER) or self.plan.agent_name
         self._outputs: list[tuple[Any, Any]] = []
         self._side_outputs: list[tuple[str, Any]] = []
         self._start()
@@ -79,7 +78,7 @@ class AgentHarness:
             self._timers,
             self.clock,
             self._executor,
-            store=None if self._open_store is None else self._open_store(self._job),
+            store=None if self._open_store is None else self._open_store(job_identity(self.plan)),
         )
         self.engine.ledger = self._executor.call_now
         self._executor.engine = self.engine
