@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,15 @@ class BackgroundExecutor:
             self._pool.close()
         shared_loop.release()
 
+    def close_after(self, user: object) -> None:
+        """Close when ``user`` is garbage, in case nobody calls :meth:`close`.
+
+        In thread mode Flink does not when a job fails for good or is cancelled, and no later attempt does it instead.
+        """
+        # On a thread of its own: garbage is collected anywhere, also where one of the locks needed here is held.
+        closing = weakref.finalize(user, _close_in_background, self)
+        closing.atexit = False
+
     # --- on the threads ---------------------------------------------------------------------------------------------
 
     def _complete(self, number: int, error: BaseException | None, result: Any) -> None:
@@ -158,3 +168,7 @@ class BackgroundExecutor:
         for task in list(self._tasks.values()):
             task.cancel()
         finished.set()
+
+
+def _close_in_background(executor: BackgroundExecutor) -> None:
+    threading.Thread(target=executor.close, name="flink-agents-py-close", daemon=True).start()

@@ -55,24 +55,43 @@ def restored(job):
     return checkpoints if checkpoints["latest"]["restored"] else None
 
 
-def test_threads_of_an_earlier_attempt_are_gone(host, mode, tmp_path, ledger):
-    marker = tmp_path / "failed"
-    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    for outputs, fail_at in ((first, 10), (second, -1)):
-        host.run(
+@pytest.fixture
+def run_attempts(host, mode, tmp_path, ledger):
+    """Run the job that shows its threads and fails once while blocking calls are in flight; its outputs."""
+
+    def run(name, *, restarts, fail_at):
+        outputs = tmp_path / f"{name}.jsonl"
+        spec = {"ledger": str(ledger), "outputs": str(outputs), "marker": str(tmp_path / name), "fail_at": fail_at}
+        job = host.start(
             "attempts",
             mode,
-            {"ledger": str(ledger), "outputs": str(outputs), "marker": str(marker), "fail_at": fail_at},
+            spec,
             execution__checkpointing__interval="200 ms",
-            restart_strategy__fixed_delay__attempts=1,
+            restart_strategy__fixed_delay__attempts=restarts,
             restart_strategy__fixed_delay__delay="500 ms",
         )
-    (failed,) = lines(f"{marker}.threads")
-    last = lines(first)[-1]
-    next_job = lines(second)[0]
-    assert failed["pid"] == last["pid"] == next_job["pid"], "not the same process: nothing is shown"
-    loop, *callers = last["about"]["threads"][-1:] + last["about"]["threads"][:-1]
-    assert loop == "flink-agents-py-loop"
-    assert callers == [f"flink-agents-py-call-{index}" for index in range(4)]
-    # The job after it finds none but the loop it has just started itself.
-    assert next_job["about"]["before"] == ["flink-agents-py-loop"]
+        failure = job.failure()
+        assert bool(failure) == (fail_at >= 0 and not restarts), failure
+        return lines(outputs)
+
+    return run
+
+
+def test_threads_of_an_earlier_attempt_are_gone(run_attempts, tmp_path):
+    last = run_attempts("restarted", restarts=1, fail_at=10)[-1]
+    (failed,) = lines(tmp_path / "restarted.threads")
+    assert failed["pid"] == last["pid"], "not the same process: nothing is shown"
+    assert last["about"]["threads"] == [
+        *(f"flink-agents-py-call-{index}" for index in range(4)),
+        "flink-agents-py-loop",
+    ]
+
+
+def test_threads_of_a_job_that_failed_for_good_are_gone(run_attempts, tmp_path):
+    run_attempts("failed", restarts=0, fail_at=10)
+    (failed,) = lines(tmp_path / "failed.threads")
+    first = run_attempts("next", restarts=0, fail_at=-1)[0]
+    assert failed["pid"] == first["pid"], "not the same process: nothing is shown"
+    assert len(failed["threads"]) == 1 + 4
+    # The next job finds none but the loop it has just started itself.
+    assert first["about"]["before"] == ["flink-agents-py-loop"]
