@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import ConfigError
+from flink_agents_py.stores.failures import Credentials
 
 if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
-
-USER_VARIABLE = "FLINK_AGENTS_PY_STORE_USER"
-PASSWORD_VARIABLE = "FLINK_AGENTS_PY_STORE_PASSWORD"  # noqa: S105 - the name of the variable
 
 
 def open_store(
@@ -54,7 +52,17 @@ def make_store(config: AgentConfiguration, environ: Mapping[str, str] | None = N
         )
     if backend == "sqlite":
         return _sqlite(config, url)
-    raise ConfigError(f"the backend {backend!r} is not there yet", where=str(sorted(environ or os.environ)[:0]))
+    # The client libraries are extras; they are loaded when their store is asked for.
+    credentials = Credentials.from_environment(os.environ if environ is None else environ)
+    namespace = config.get(AgentOptions.ACTION_STATE_STORE_NAMESPACE)
+    timeout_ms = config.get(AgentOptions.ACTION_STATE_STORE_TIMEOUT)
+    if backend == "postgres":
+        from flink_agents_py.stores.postgres import PostgresStore
+
+        return PostgresStore(url, credentials=credentials, namespace=namespace, timeout_ms=timeout_ms)
+    from flink_agents_py.stores.redis import RedisStore
+
+    return RedisStore(url, credentials=credentials, namespace=namespace, timeout_ms=timeout_ms)
 
 
 _EXAMPLES = {

@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from flink_agents_py.stores.store import FINISHED, StoredRecord
 
-_HEAD = struct.Struct(">qiH")
+_HEAD = struct.Struct(">QiH")
+_SIGN = 1 << 63
+ALL_SEQUENCES = -(2**63)
+"""The lowest sequence number there can be."""
 
 
 class Identity(NamedTuple):
@@ -36,15 +39,23 @@ def to_text(data: bytes) -> str:
 
 
 def pack(identity: Identity) -> bytes:
-    """Unambiguous bytes of an identity: fixed-size numbers, the event's length, the event, the action."""
-    return _HEAD.pack(identity.sequence, identity.slot, len(identity.event)) + identity.event + identity.action
+    """Unambiguous bytes of an identity: fixed-size numbers, the event's length, the event, the action.
+
+    They begin with the 8 bytes of :func:`ordered`.
+    """
+    return _HEAD.pack(identity.sequence + _SIGN, identity.slot, len(identity.event)) + identity.event + identity.action
+
+
+def ordered(sequence: int) -> bytes:
+    """A sequence number as bytes that compare as it does."""
+    return (sequence + _SIGN).to_bytes(8, "big")
 
 
 def unpack(data: bytes) -> Identity:
     """What :func:`pack` was given."""
     sequence, slot, length = _HEAD.unpack_from(data)
     event_end = _HEAD.size + length
-    return Identity(sequence, data[_HEAD.size : event_end], data[event_end:], slot)
+    return Identity(sequence - _SIGN, data[_HEAD.size : event_end], data[event_end:], slot)
 
 
 def record_from(key: bytes, identity: Identity, value: bytes) -> StoredRecord:

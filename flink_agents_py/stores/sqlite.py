@@ -16,7 +16,16 @@ from threading import Lock
 
 from flink_agents_py.errors import StoreError
 from flink_agents_py.stores.failures import fenced, not_open
-from flink_agents_py.stores.records import Identity, effective, identity_of, keys_of, prunable, record_from, to_bytes
+from flink_agents_py.stores.records import (
+    ALL_SEQUENCES,
+    Identity,
+    effective,
+    identity_of,
+    keys_of,
+    prunable,
+    record_from,
+    to_bytes,
+)
 from flink_agents_py.stores.store import FINISHED, StoredRecord
 
 _SCHEMA = """
@@ -89,12 +98,13 @@ class SqliteStore:
             raise
         return connection
 
-    def claim(self, key: bytes) -> list[StoredRecord]:
+    def claim(self, key: bytes, *, from_sequence: int = ALL_SEQUENCES) -> list[StoredRecord]:
         # Lost power ends every process on the host, zombies included: ownership need not survive it, records must.
         with self._lock, self._reported("claim") as connection, self._transaction(connection, "NORMAL"):
             self._own(connection, key)
             rows = connection.execute(
-                "SELECT sequence, event, action, slot, value FROM records WHERE job = ? AND key = ?", (self._job, key)
+                "SELECT sequence, event, action, slot, value FROM records WHERE job = ? AND key = ? AND sequence >= ?",
+                (self._job, key, from_sequence),
             ).fetchall()
         return [record_from(key, Identity(*row[:4]), row[4]) for row in rows]
 

@@ -48,8 +48,10 @@ class ActionStateStore(Protocol):
     def open(self, job: str) -> None:
         """Take a new epoch of ``job``, larger than any before. May be called again, for a newer one."""
 
-    def claim(self, key: bytes) -> list[StoredRecord]:
-        """Fence older epochs off ``key`` and return what is recorded for it.
+    def claim(self, key: bytes, *, from_sequence: int = ...) -> list[StoredRecord]:
+        """Fence older epochs off ``key`` and return what is recorded for it, at ``from_sequence`` and higher ones.
+
+        Without ``from_sequence`` all of it: for a busy key that may be a day's records.
 
         Raises:
             FencedError: a newer epoch has claimed it.

