@@ -20,7 +20,7 @@ from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -32,14 +32,25 @@ class AgentBuilder(ABC):
 
     @abstractmethod
     def apply(
-        self, agent: Agent, *, agent_name: str | None = None, side_outputs: Mapping[str, Any] | None = None
+        self,
+        agent: Agent,
+        *,
+        agent_name: str | None = None,
+        side_outputs: Mapping[str, Any] | None = None,
+        key_selector: Callable[[Any], Any] | None = None,
+        key_type: Any = None,
     ) -> Self:
         """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here.
+
+        A second agent on the builder takes the outputs of the first as its inputs, and so on.
 
         Args:
             agent_name: name of the agent in the plan, of the operator and of its uid; default: the class name. It is
                 part of the savepoint contract.
             side_outputs: tags the agent uses with ``ctx.side_output``, and the type of each.
+            key_selector: of a second agent: the key of its inputs. Without it, they have the key of the run they come
+                from.
+            key_type: of what ``key_selector`` returns.
         """
 
     def to_list(self) -> list[Any]:
@@ -49,6 +60,10 @@ class AgentBuilder(ABC):
     def to_datastream(self, output_type: Any = None) -> Any:  # noqa: ARG002 - what builders on Flink take
         """The outputs as a ``DataStream``."""
         raise _not_here("to_datastream()", "from_datastream(...)")
+
+    def to_table(self, schema: Any = None, output_type: Any = None, *, rowtime: str = "rowtime") -> Any:  # noqa: ARG002
+        """The outputs as a ``Table``."""
+        raise _not_here("to_table()", "from_datastream(...) or from_table(...)")
 
 
 class AgentsExecutionEnvironment(ABC):
@@ -107,6 +122,17 @@ class AgentsExecutionEnvironment(ABC):
     ) -> AgentBuilder:
         """Inputs from a ``DataStream``, keyed by ``key_selector``."""
         raise _not_here("from_datastream(...)", "get_execution_environment(env) with a StreamExecutionEnvironment")
+
+    def from_table(
+        self,
+        table: Any,  # noqa: ARG002
+        key_selector: Callable[[Any], Any] | str | Sequence[str],  # noqa: ARG002
+        key_type: Any = None,  # noqa: ARG002
+        *,
+        event_time: bool = True,  # noqa: ARG002
+    ) -> AgentBuilder:
+        """Inputs from a ``Table``, keyed by a function of the row or by columns."""
+        raise _not_here("from_table(...)", "get_execution_environment(env, t_env) with a StreamExecutionEnvironment")
 
     @abstractmethod
     def execute(self, job_name: str | None = None) -> Any:

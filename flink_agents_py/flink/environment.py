@@ -1,32 +1,28 @@
-"""The environment on PyFlink: builders from ``DataStream`` to ``DataStream``."""
+"""The environment on PyFlink: agents between streams and tables."""
 
 from __future__ import annotations
 
-import inspect
-import typing
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from pyflink.common import Types, WatermarkStrategy
-from pyflink.common.typeinfo import TypeInformation
-from pyflink.datastream import DataStream, OutputTag, StreamExecutionEnvironment
+from pyflink.common import Configuration
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
-from flink_agents_py.engine.driver import DEAD_LETTERS
-from flink_agents_py.environment import AgentBuilder, AgentsExecutionEnvironment
+from flink_agents_py.environment import AgentsExecutionEnvironment
 from flink_agents_py.errors import PipelineError
-from flink_agents_py.flink.key_groups import SyntheticKeys
-from flink_agents_py.flink.layout import HeldLayout, PlainLayout
-from flink_agents_py.flink.operator import AgentOperator
+from flink_agents_py.flink.builder import FlinkBuilder
+from flink_agents_py.flink.layout import step_environment
 from flink_agents_py.flink.settings import apply_settings, execution_mode
-from flink_agents_py.flink.types import type_information
-from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.flink.table import column_key, stream_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from flink_agents_py.agent import Agent
-    from flink_agents_py.config import AgentConfiguration
+    from pyflink.table import Table
+
+_RESTORE_FROM = ("execution.state-recovery.path", "execution.savepoint.path")
 
 
 class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
@@ -53,7 +49,7 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
         key_type: Any = None,
         *,
         event_time: bool = True,
-    ) -> DataStreamBuilder:
+    ) -> FlinkBuilder:
         """See the base class.
 
         Args:
@@ -72,7 +68,34 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
             )
         # Again, as get_config() may have been used since this environment was made.
         self._settings = apply_settings(self._env, self._config, self._settings)
-        return DataStreamBuilder(self, stream, key_selector, key_type, event_time=event_time)
+        return FlinkBuilder(self, stream, key_selector, key_type, event_time=event_time)
+
+    def from_table(
+        self,
+        table: Table,
+        key_selector: Callable[[Any], Any] | str | Sequence[str],
+        key_type: Any = None,
+        *,
+        event_time: bool = True,
+    ) -> FlinkBuilder:
+        """See the base class.
+
+        Args:
+            table: a table rows are only added to. Inputs are its rows, as ``Row`` with the names of the columns; its
+                row time, if it has one, is their timestamp, and its watermark is the stream's.
+            key_selector: a function of the row, or the name of a column; several names make a tuple.
+            key_type: as in :meth:`from_datastream`; the type of the column if one is named.
+            event_time: as in :meth:`from_datastream`.
+
+        Raises:
+            PipelineError: rows of the table can be changed after they have come.
+        """
+        self._settings = apply_settings(self._env, self._config, self._settings)
+        stream = stream_of_table(self.table_environment, table)
+        if not callable(key_selector):
+            key_selector, kind = column_key(stream, table.get_schema().get_field_names(), key_selector)
+            key_type = kind if key_type is None else key_type
+        return FlinkBuilder(self, stream, key_selector, key_type, event_time=event_time)
 
     @property
     def stream_environment(self) -> StreamExecutionEnvironment:
@@ -86,6 +109,31 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
             self._t_env = StreamTableEnvironment.create(self._env)
         return self._t_env
 
+    @cached_property
+    def step_environment(self) -> StreamTableEnvironment:
+        """The table environment of the step that assigns timestamps and watermarks, whatever the user's is set to."""
+        return step_environment(self._env)
+
+    @property
+    def restores(self) -> bool:
+        """Whether the job is to be submitted with a savepoint."""
+        flink = Configuration(j_configuration=self._env._j_stream_execution_environment.getConfiguration())
+        return any(flink.get_string(key, "") for key in _RESTORE_FROM)
+
+    def claim(self, uid: str, agent_name: str) -> None:
+        """Refuse a second operator with the uid of an agent.
+
+        Raises:
+            PipelineError: the job has one already.
+        """
+        transformations = self._env._j_stream_execution_environment.getTransformations()
+        if any(transformation.getUid() == uid for transformation in transformations):
+            raise PipelineError(
+                f"the job has an agent named {agent_name!r} already",
+                where=f"apply(..., agent_name={agent_name!r})",
+                fix="state is found by the name of its agent: give each its own with apply(agent, agent_name=...)",
+            )
+
     @property
     def threaded(self) -> bool:
         """Whether operators built now run in thread mode."""
@@ -93,123 +141,3 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
 
     def execute(self, job_name: str | None = None) -> Any:
         return self._env.execute(job_name) if job_name else self._env.execute()
-
-
-class DataStreamBuilder(AgentBuilder):
-    """A stream and the agent to run over it."""
-
-    def __init__(
-        self,
-        environment: FlinkAgentsEnvironment,
-        stream: DataStream,
-        key_selector: Callable[[Any], Any],
-        key_type: Any,
-        *,
-        event_time: bool,
-    ) -> None:
-        self._event_time = event_time
-        self._environment = environment
-        self._stream = stream
-        self._key_selector = key_selector
-        self._key_type = type_information(_annotated_return(key_selector) if key_type is None else key_type)
-        self._plan: AgentPlan | None = None
-        self._tags: dict[str, TypeInformation] = {}
-        self._output: DataStream | None = None
-        self._sides: dict[str, DataStream] = {}
-
-    def apply(
-        self, agent: Agent, *, agent_name: str | None = None, side_outputs: Mapping[str, Any] | None = None
-    ) -> DataStreamBuilder:
-        """See the base class.
-
-        Args:
-            agent_name: name of the agent in the plan, the operator's name and uid; default: the class name. It is
-                part of the savepoint contract.
-            side_outputs: tags the agent uses with ``ctx.side_output`` and the type of each; get the streams with
-                :meth:`side_output` after ``to_datastream``.
-        """
-        if self._plan is not None:
-            raise PipelineError(
-                "an agent was applied already",
-                where="from_datastream(...).apply(...)",
-                fix="take .to_datastream() and start a new builder from it for the next agent",
-            )
-        config: AgentConfiguration = self._environment.get_config()
-        shared = self._environment.shared_resources
-        self._plan = AgentPlan.from_agent(agent, config, agent_name, shared_resources=shared)
-        for tag, declared in (side_outputs or {}).items():
-            self._tags[tag] = type_information(declared)
-        if any(action.on_error == "dead_letter" for action in self._plan.actions.values()):
-            self._tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
-        return self
-
-    def to_datastream(self, output_type: Any = None) -> DataStream:
-        """The outputs, as ``output_type`` (``TypeInformation`` or Python type; default: any value, pickled)."""
-        plan = self._plan
-        if plan is None:
-            raise PipelineError(
-                "there is no agent to run", where="from_datastream(...)", fix="call .apply(agent) first"
-            )
-        if self._output is not None:
-            raise PipelineError(
-                "to_datastream() was called twice on one builder",
-                where=f"agent {plan.agent_name}",
-                fix="keep the DataStream it returned; Flink can give it several consumers",
-            )
-        uid = f"flink-agents-py:{plan.agent_name}"
-        if not self._environment.threaded:
-            # PyFlink keeps the state of process mode under other names and types. Under one uid, a savepoint of the
-            # other mode would be restored with nothing in it and no word said; under two, Flink refuses it.
-            uid += ":process"
-        layout_of = HeldLayout if self._event_time else PlainLayout
-        layout = layout_of(type_information(output_type))
-        sides = {tag: layout_of(declared) for tag, declared in self._tags.items()}
-        if self._event_time:
-            synthetic = SyntheticKeys(
-                self._environment.stream_environment, self._key_type, threaded=self._environment.threaded
-            )
-            keyed = synthetic.key(self._stream, self._key_selector, f"{uid}:start")
-            keys = synthetic.keys
-        else:
-            keyed = self._stream.key_by(self._key_selector, key_type=self._key_type)
-            keys = []
-        operator = AgentOperator(plan.to_json(), uuid4().hex, layout, sides, keys)
-        main = keyed.process(operator, output_type=layout.row_type).name(f"agent {plan.agent_name}").uid(uid)
-        for tag, side in sides.items():
-            # All of them, now: PyFlink drops an output to a tag nobody asked for into the main stream.
-            self._sides[tag] = self._finished(main.get_side_output(OutputTag(tag, side.row_type)), side)
-        self._output = self._finished(main, layout)
-        return self._output
-
-    def _finished(self, stream: DataStream, layout: HeldLayout | PlainLayout) -> DataStream:
-        """With timestamps and watermarks of its own, or with no watermark rather than one that runs ahead."""
-        if isinstance(layout, HeldLayout):
-            return layout.reassign(self._environment.table_environment, stream)
-        return stream.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks())
-
-    def side_output(self, tag: str) -> DataStream:
-        """The stream of a side output declared in ``apply``; dead letters are under ``dead-letters``."""
-        if self._output is None:
-            raise PipelineError(
-                "side outputs exist once the main output does",
-                where=f"side_output({tag!r})",
-                fix="call to_datastream() first",
-            )
-        if tag not in self._sides:
-            raise PipelineError(
-                f"side output {tag!r} was not declared (declared: {sorted(self._sides) or 'none'})",
-                where=f"side_output({tag!r})",
-                fix=f"apply(agent, side_outputs={{{tag!r}: Types.STRING()}})",
-            )
-        return self._sides[tag]
-
-
-def _annotated_return(function: Any) -> Any:
-    """The annotated return type, if it is one Flink has a type for; keys of other types travel pickled."""
-    if not inspect.isfunction(function):
-        return None
-    try:
-        annotated = typing.get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved here is as good as none
-        return None
-    return annotated if annotated in (str, int) else None

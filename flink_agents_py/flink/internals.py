@@ -100,3 +100,14 @@ def subtask_index(context: Any) -> int:
         except AttributeError:  # Flink 1.20 reached through the older getter
             return int(java.getIndexOfThisSubtask())
     return int(context.get_index_of_this_subtask())
+
+
+def attempt_number(context: Any) -> int:
+    """Number of the attempt, from 0."""
+    if in_thread_mode(context):
+        java = context._runtime_context
+        try:
+            return int(java.getTaskInfo().getAttemptNumber())
+        except AttributeError:  # Flink 1.20 reached through the older getter
+            return int(java.getAttemptNumber())
+    return int(context.get_attempt_number())

@@ -23,13 +23,16 @@ from flink_agents_py.errors import PipelineError
 MARK = "\0flink-agents-py\0"
 """How synthetic text keys begin."""
 
-_MOST_GROUPS = 128
+_MOST_SUBTASKS = 64
 _LEAST_LONG = -(2**63)
 _LEAST_INT = -(2**31)
+_MOST_TRIED = 2**24
+
+_spreads: dict[tuple[str, str, int, int], list[Any]] = {}  # finding keys takes some thousand calls of the JVM
 
 
 class SyntheticKeys:
-    """Keys whose groups are spread so that every subtask owns one, at any parallelism up to 128 (or the present one).
+    """Keys whose groups are spread so that every subtask owns one, at any parallelism up to 64 (or the present one).
 
     Args:
         threaded: the execution mode; pickled keys have different bytes, hence other groups, in the two.
@@ -63,21 +66,23 @@ class SyntheticKeys:
         return KeyedStream(together.keyBy(gateway.jvm.KeyByKeySelector(), java_key), stream.get_type(), stream)
 
     def _spread(self) -> list[Any]:
+        """One key in each of so many equal ranges of key groups that no subtask's own range is without one."""
         assignment = get_gateway().jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment
         parallelism = self._env.get_parallelism()
-        groups_in_all = self._env.get_max_parallelism()
-        if groups_in_all <= 0:
-            groups_in_all = assignment.computeDefaultMaxParallelism(parallelism)
-        wanted = min(groups_in_all, max(_MOST_GROUPS, parallelism))
-        groups = {index * groups_in_all // wanted for index in range(wanted)}
-        keys = []
+        groups = self._env.get_max_parallelism()
+        if groups <= 0:
+            groups = assignment.computeDefaultMaxParallelism(parallelism)
+        ranges = min(groups, 2 * max(_MOST_SUBTASKS, parallelism))
+        known = (str(self._key_type), self._pickle.__module__, groups, ranges)
+        if known in _spreads:
+            return _spreads[known]
+        found: dict[int, Any] = {}
         for candidate in self._candidates():
-            group = assignment.assignToKeyGroup(_java_row(self._encoded(candidate)), groups_in_all)
-            if group in groups:
-                groups.remove(group)
-                keys.append(candidate)
-                if not groups:
-                    return keys
+            group = assignment.assignToKeyGroup(_java_row(self._encoded(candidate)), groups)
+            found.setdefault(group * ranges // groups, candidate)
+            if len(found) == ranges:
+                _spreads[known] = keys = list(found.values())
+                return keys
         raise PipelineError(
             f"event time cannot be held for keys of type {self._key_type}",
             where="from_datastream(..., key_type=...)",
@@ -97,6 +102,14 @@ class SyntheticKeys:
 
     def _encoded(self, key: Any) -> Any:
         return self._pickle(key) if isinstance(self._key_type, PickledBytesTypeInfo) else key
+
+
+def may_be_synthetic(key: Any) -> bool:
+    """Whether ``key`` looks like one that was made up; state tells for sure."""
+    kind = type(key)
+    if kind is str:
+        return bool(key.startswith(MARK))
+    return kind is int and (key < _LEAST_LONG + _MOST_TRIED or _LEAST_INT <= key < _LEAST_INT + _MOST_TRIED)
 
 
 def _java_row(value: Any) -> Any:

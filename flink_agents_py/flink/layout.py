@@ -10,16 +10,18 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from pyflink.common import Row, Types
+from pyflink.common import Row, Types, WatermarkStrategy
 from pyflink.common.typeinfo import RowTypeInfo, TypeInformation
-from pyflink.datastream import DataStream
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import DataTypes, Schema, StreamTableEnvironment
 from pyflink.table.expressions import col, lit
 
 from flink_agents_py.errors import OutputTypeError
+from flink_agents_py.flink.output_types import OutputFit
 
 EVENT_TIME, HELD, MARKER = "__event_time", "__held_watermark", "__marker"
 _VALUE = "__value"
+_ROW_TIME = "__row_time"  # what Flink's metadata calls `rowtime`; outputs may have a column of that name
 _FLAT = (
     Types.STRING(),
     Types.LONG(),
@@ -29,84 +31,111 @@ _FLAT = (
     Types.BOOLEAN(),
 )
 _LEAST_TIMESTAMP = -(2**62)
+_FIRST_MS, _LAST_MS = -62_167_219_200_000, 253_402_300_799_999  # what SQL can hold: the years 0 to 9999
 
 
-class Layout:
-    """What the two layouts share.
+class PlainLayout:
+    """Values as they are, for pipelines without event time.
 
     Args:
         declared: the type the user declared for the outputs.
+        where: where it was declared, for messages.
     """
 
-    def __init__(self, declared: TypeInformation, row_type: TypeInformation) -> None:
+    def __init__(self, declared: TypeInformation, where: str) -> None:
         self.declared = declared
-        self.row_type = row_type
+        self.row_type = declared
+        self._fit = OutputFit(declared, where)
 
     def __getstate__(self) -> dict[str, Any]:
         # Once used, types hold on to Java objects; the operator needs neither.
         return {name: value for name, value in self.__dict__.items() if name not in ("declared", "row_type")}
 
-
-class PlainLayout(Layout):
-    """Values as they are, for pipelines without event time."""
-
-    def __init__(self, declared: TypeInformation) -> None:
-        super().__init__(declared, declared)
-
-
-class HeldLayout(Layout):
-    """Values with event time and held watermark."""
-
-    def __init__(self, declared: TypeInformation) -> None:
-        self.columns = list(declared.get_field_names()) if _is_flat(declared) else []
-        types = list(declared.get_field_types()) if self.columns else [Types.PRIMITIVE_ARRAY(Types.BYTE())]
-        row_type = Types.ROW_NAMED(
-            [*(self.columns or [_VALUE]), EVENT_TIME, HELD, MARKER],
-            [*types, Types.LONG(), Types.LONG(), Types.BOOLEAN()],
-        )
-        super().__init__(declared, row_type)
-        self._nothing = [None] * len(types) if self.columns else [b""]
-
-    def row(self, value: Any, timestamp: int | None, held: int) -> Row:
+    def row(self, value: Any, timestamp: int | None, held: int) -> Any:  # noqa: ARG002 - what the other layout needs
         """One output.
 
         Raises:
-            OutputTypeError: a row was declared, and ``value`` is none of that width.
+            OutputTypeError: it is not of the declared type.
         """
+        return self._fit(value)
+
+    def marker(self, held: int) -> Any:
+        raise NotImplementedError("without event time there is no progress to report")
+
+
+class HeldLayout(PlainLayout):
+    """Values with event time and held watermark."""
+
+    def __init__(self, declared: TypeInformation, where: str) -> None:
+        super().__init__(declared, where)
+        self.columns = list(declared.get_field_names()) if _is_flat(declared) else []
+        types = list(declared.get_field_types()) if self.columns else [Types.PRIMITIVE_ARRAY(Types.BYTE())]
+        self.row_type = Types.ROW_NAMED(
+            [*(self.columns or [_VALUE]), EVENT_TIME, HELD, MARKER],
+            [*types, Types.LONG(), Types.LONG(), Types.BOOLEAN()],
+        )
+        self._nothing = [None] * len(types) if self.columns else [b""]
+
+    def row(self, value: Any, timestamp: int | None, held: int) -> Row:
         # Inputs without timestamps carry Flink's least one; a row time must not be null, and nobody reads this one.
         event_time = timestamp if timestamp is not None and timestamp > _LEAST_TIMESTAMP else 0
-        if not self.columns:
-            return Row(pickle.dumps(value), event_time, held, False)
-        fields = value._values if isinstance(value, Row) else value
-        if not isinstance(fields, (list, tuple)) or len(fields) != len(self.columns):
+        if not _FIRST_MS <= event_time <= _LAST_MS:
             raise OutputTypeError(
-                f"the output {value!r} is no row of the columns {', '.join(self.columns)}",
-                where="OutputEvent(output=...)",
-                fix="send Row(...) with one value per column, or change the output type of to_datastream(...)",
+                f"the input that caused this output has the timestamp {event_time}, outside the years 0 to 9999",
+                where="event time",
+                fix="timestamps are milliseconds since 1970: divide those in microseconds or nanoseconds",
             )
-        return Row(*fields, event_time, held, False)
+        fitted = self._fit(value)
+        if self.columns:
+            return Row(*fitted._values, event_time, held, False)
+        return Row(pickle.dumps(fitted), event_time, held, False)
 
     def marker(self, held: int) -> Row:
         """A row that only reports progress; the table step drops it."""
-        return Row(*self._nothing, 0, held, True)
+        return Row(*self._nothing, 0, min(held, _LAST_MS), True)
 
-    def reassign(self, t_env: StreamTableEnvironment, stream: DataStream) -> DataStream:
-        """The outputs of ``stream`` with their own timestamps, and watermarks as they were held."""
+    def reassign(self, t_env: StreamTableEnvironment, stream: DataStream, name: str) -> DataStream:
+        """The outputs of ``stream`` with their own timestamps, and watermarks as they were held.
+
+        Args:
+            t_env: one made by :func:`step_environment`.
+            name: of the operator that unpacks, and its uid.
+        """
+        # An idle source upstream is none here: the operator may still have an input of it in work. So its word stops
+        # here, and whoever holds the watermark back is never passed over.
+        stream = without_watermark(stream)
         columns = self.columns or [_VALUE]
         schema = (
             Schema.new_builder()
-            .column_by_expression("rowtime", f"TO_TIMESTAMP_LTZ({EVENT_TIME}, 3)")
-            .watermark("rowtime", f"TO_TIMESTAMP_LTZ({HELD}, 3)")
+            .column_by_expression(_ROW_TIME, f"TO_TIMESTAMP_LTZ({EVENT_TIME}, 3)")
+            .watermark(_ROW_TIME, f"TO_TIMESTAMP_LTZ({HELD}, 3)")
             .build()
         )
         table = t_env.from_data_stream(stream, schema)
-        table = table.filter(col(MARKER) == lit(False)).select(*[col(name) for name in (*columns, "rowtime")])
+        table = table.filter(col(MARKER) == lit(False)).select(*[col(column) for column in (*columns, _ROW_TIME)])
         back = Schema.new_builder()
-        for name, data_type in zip(columns, _column_types(table), strict=False):
-            back = back.column(name, data_type)
-        back = back.column_by_metadata("rowtime", DataTypes.TIMESTAMP_LTZ(3))
+        for column, data_type in zip(columns, _column_types(table), strict=False):
+            back = back.column(column, data_type)
+        back = back.column_by_metadata(_ROW_TIME, DataTypes.TIMESTAMP_LTZ(3), "rowtime")
         held = t_env.to_changelog_stream(table, back.build())
-        return held if self.columns else held.map(_unpack, output_type=self.declared)
+        return held if self.columns else held.map(_unpack, output_type=self.declared).name(name).uid(name)
+
+
+def without_watermark(stream: DataStream) -> DataStream:
+    """The stream without the watermarks, and the word of idle sources, that Flink has forwarded around the operator."""
+    return stream.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks())
+
+
+def step_environment(env: StreamExecutionEnvironment) -> StreamTableEnvironment:
+    """A table environment for :meth:`HeldLayout.reassign` alone; the user's may have options that break it.
+
+    With an idle timeout a subtask that holds the watermark back would be passed over; with a parallelism of its own the
+    step would mix the watermarks of several subtasks.
+    """
+    t_env = StreamTableEnvironment.create(env)
+    t_env.get_config().set("table.exec.source.idle-timeout", "0 ms")
+    t_env.get_config().set("table.exec.resource.default-parallelism", "-1")
+    return t_env
 
 
 def _unpack(row: Row) -> Any:

@@ -10,16 +10,26 @@ from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine
-from flink_agents_py.flink.held_watermark import HeldWatermark
-from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
+from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
+from flink_agents_py.engine.held_watermark import HeldWatermark
+from flink_agents_py.engine.segments import NO_WATERMARK
+from flink_agents_py.flink.internals import (
+    ProcessKeyScope,
+    ThreadKeyScope,
+    attempt_number,
+    in_thread_mode,
+    subtask_index,
+)
+from flink_agents_py.flink.key_groups import may_be_synthetic
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
+from flink_agents_py.host.failpoints import arm_from_environment
 from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.stores.factory import open_store
 
 if TYPE_CHECKING:
-    from pyflink.datastream import RuntimeContext
+    from pyflink.datastream import RuntimeContext, TimerService
 
     from flink_agents_py.flink.layout import HeldLayout, PlainLayout
 
@@ -34,6 +44,9 @@ class AgentOperator(KeyedProcessFunction):
         layout: how outputs leave the operator.
         side_outputs: tags declared on the builder, and how their values leave it.
         synthetic_keys: keys under which watermarks are learnt; none for pipelines without event time.
+        restored: whether the job is submitted with a savepoint.
+        takes_key: inputs come as ``(key, value)`` from the agent before this one.
+        gives_key: outputs go as ``(key, value)`` to the agent behind this one.
     """
 
     def __init__(
@@ -43,12 +56,19 @@ class AgentOperator(KeyedProcessFunction):
         layout: PlainLayout | HeldLayout,
         side_outputs: dict[str, PlainLayout | HeldLayout],
         synthetic_keys: Iterable[Any] = (),
+        *,
+        restored: bool = False,
+        takes_key: bool = False,
+        gives_key: bool = False,
     ) -> None:
         self._plan_json = plan_json
         self._submission = submission
         self._layout = layout
         self._side_layouts = side_outputs
         self._synthetic_keys = frozenset(synthetic_keys)
+        self._restored = restored
+        self._takes_key = takes_key
+        self._gives_key = gives_key
 
     def open(self, runtime_context: RuntimeContext) -> None:
         # Our own builder wrote the plan a moment ago: pickled functions in it are as trusted as this operator.
@@ -64,12 +84,21 @@ class AgentOperator(KeyedProcessFunction):
             plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
             owner=(self._submission, subtask_index(runtime_context)),
         )
+        self._executor.close_after(self)
         self._side_outputs = {tag: (OutputTag(tag), layout) for tag, layout in self._side_layouts.items()}
         clock = SystemClock()
         self._held: HeldWatermark | None = None
         if self._synthetic_keys:
-            interval = plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL)
-            self._held = HeldWatermark(beat_state(runtime_context), clock, interval)
+            self._held = HeldWatermark(
+                beat_state(runtime_context),
+                self._timers,
+                clock,
+                plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL),
+                restored=self._restored or attempt_number(runtime_context) > 0,
+                hold=plan.config.get(AgentOptions.HOLD_WATERMARK),
+            )
+        arm_from_environment()
+        self._store = open_store(plan.config, job_identity(plan))
         self._engine = Engine(
             plan,
             FlinkKeyedState(runtime_context),
@@ -78,6 +107,7 @@ class AgentOperator(KeyedProcessFunction):
             clock,
             self._executor,
             segments=None if self._held is None else self._held.segments,
+            store=self._store,
         )
 
     def close(self) -> None:
@@ -85,14 +115,14 @@ class AgentOperator(KeyedProcessFunction):
         if engine is not None:
             engine.close()
             self._executor.close()
+            if self._store is not None:
+                self._store.close()
             self._plan.close()
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
-        engine = self._engine
-        if value is None and self._held is not None and ctx.get_current_key() in self._synthetic_keys:
-            self._held.start(ctx.get_current_key(), ctx.timer_service())
+        if value is None and self._starts(ctx):
             return ()
-        if engine.saturated:
+        if self._engine.saturated:
             return self._process_when_free(value, ctx)
         self._process(value, ctx)
         return self._emissions()
@@ -101,17 +131,19 @@ class AgentOperator(KeyedProcessFunction):
         engine = self.__dict__.get("_engine")
         if engine is None:
             return ()  # thread mode lets a processing-time timer fire once more between close() and the task's end
-        self._timers.service = ctx.timer_service()
+        service = self._timers.service = ctx.timer_service()
         key = ctx.get_current_key()
-        held = self._held
         if timestamp < RESUME_AT_END:
+            held = self._held
             if held is None:
                 engine.timer(key)
             elif ctx.time_domain() == TimeDomain.EVENT_TIME:
-                held.event_timer(key, self._timers.service)
+                held.event_timer(key, _watermark(service))
             else:
-                held.processing_timer()
-                engine.timer(key)
+                watermark = _watermark(service)
+                held.tick(timestamp, watermark)
+                if not (may_be_synthetic(key) and held.watch(key, watermark)):
+                    engine.timer(key)
         elif timestamp == RESUME_AT_END:
             handle = self._scope.current()
             if engine.resume(key):
@@ -121,12 +153,25 @@ class AgentOperator(KeyedProcessFunction):
             return self._finish(key)
         return self._emissions()
 
+    def _starts(self, ctx: KeyedProcessFunction.Context) -> bool:
+        """Whether this ``None`` is the record that makes a synthetic key, not an input; if so, it does."""
+        held, key = self._held, ctx.get_current_key()
+        if held is None or not may_be_synthetic(key) or key not in self._synthetic_keys:
+            return False
+        service = self._timers.service = ctx.timer_service()
+        held.start(key, _watermark(service))
+        return True
+
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
-        service = ctx.timer_service()
-        self._timers.service = service
+        service = self._timers.service = ctx.timer_service()
+        watermark = service.current_watermark()
+        if self._held is not None and watermark is not None:
+            self._held.advance(watermark)
         if self._copies_input:
             value = own_copy(value)
-        self._engine.process(ctx.get_current_key(), value, ctx.timestamp(), service.current_watermark())
+        if self._takes_key:
+            value = value[1]
+        self._engine.process(ctx.get_current_key(), value, ctx.timestamp(), watermark)
 
     def _process_when_free(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Backpressure (S13): wait in slices, let results go downstream meanwhile, then take the input."""
@@ -151,34 +196,29 @@ class AgentOperator(KeyedProcessFunction):
     def _emissions(self) -> list[Any]:
         effects = self._engine.effects
         held = self._held
-        if held is None:
-            emitted = [value for value, _ in effects.take_outputs()]
-            if effects.side_outputs:
-                for tag, value, _ in effects.take_side_outputs():
-                    if tag in self._side_outputs:
-                        emitted.append((self._side_outputs[tag][0], value))
-            return emitted
-        return self._held_emissions(held)
-
-    def _held_emissions(self, held: HeldWatermark) -> list[Any]:
-        """Outputs first, with the watermark that downstream knows already; then word of its progress."""
-        effects = self._engine.effects
-        layout: Any = self._layout
-        known = held.emitted
-        emitted: list[Any] = [layout.row(value, run.timestamp, known) for value, run in effects.take_outputs()]
+        # What this callback emits goes with the watermark that downstream knows already; word of progress follows.
+        known = NO_WATERMARK if held is None else held.emitted
+        row = self._layout.row
+        if self._gives_key:
+            emitted = [row((run.key, value), run.timestamp, known) for value, run in effects.take_outputs()]
+        else:
+            emitted = [row(value, run.timestamp, known) for value, run in effects.take_outputs()]
         if effects.side_outputs:
             for tag, value, run in effects.take_side_outputs():
                 declared = self._side_outputs.get(tag)
                 if declared is not None:
-                    side: Any = declared[1]
-                    emitted.append((declared[0], side.row(value, run.timestamp, known)))
-        released = held.segments.released
-        if released > known:
-            held.emitted = released
-            emitted.append(layout.marker(released))
+                    emitted.append((declared[0], declared[1].row(value, run.timestamp, known)))
+        if held is not None and held.released > known:
+            held.emitted = released = held.released
+            emitted.append(self._layout.marker(released))
             for output_tag, side in self._side_outputs.values():
                 emitted.append((output_tag, side.marker(released)))
         return emitted
+
+
+def _watermark(service: TimerService) -> int:
+    watermark = service.current_watermark()
+    return NO_WATERMARK if watermark is None else int(watermark)
 
 
 def own_copy(value: Any) -> Any:

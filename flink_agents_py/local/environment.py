@@ -11,7 +11,7 @@ from flink_agents_py.local.runner import LocalRunner
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from flink_agents_py.agent import Agent
 
@@ -35,12 +35,12 @@ class LocalAgentsEnvironment(AgentsExecutionEnvironment):
 
 
 class ListBuilder(AgentBuilder):
-    """A list of inputs and the agent to run over it."""
+    """A list of inputs and the agents to run over it, one behind the other."""
 
     def __init__(self, environment: LocalAgentsEnvironment, inputs: Iterable[Any]) -> None:
         self._environment = environment
         self._inputs = inputs
-        self._plan: AgentPlan | None = None
+        self._agents: list[tuple[AgentPlan, Callable[[Any], Any] | None]] = []
         self._outputs: list[dict[Any, Any]] | None = None
         self._side_outputs: dict[str, list[Any]] = {}
 
@@ -50,14 +50,19 @@ class ListBuilder(AgentBuilder):
         *,
         agent_name: str | None = None,
         side_outputs: Mapping[str, Any] | None = None,  # noqa: ARG002 - lists need no types declared
+        key_selector: Callable[[Any], Any] | None = None,
+        key_type: Any = None,  # noqa: ARG002
     ) -> ListBuilder:
-        if self._plan is not None:
+        if self._outputs is not None:
             raise PipelineError(
-                "an agent was applied already", where="from_list(...).apply(...)", fix="use one builder per agent"
+                "the outputs of this builder have been taken already",
+                where=".apply(...)",
+                fix="call .apply(...) before .to_list()",
             )
-        self._plan = AgentPlan.from_agent(
+        plan = AgentPlan.from_agent(
             agent, self._environment.get_config(), agent_name, shared_resources=self._environment.shared_resources
         )
+        self._agents.append((plan, key_selector))
         return self
 
     def to_list(self) -> list[dict[Any, Any]]:
@@ -70,17 +75,22 @@ class ListBuilder(AgentBuilder):
         return self._side_outputs.get(tag, [])
 
     def run(self) -> None:
-        """Run the agent over the inputs, once."""
+        """Run the agents over the inputs, once."""
         if self._outputs is not None:
             return
-        if self._plan is None:
+        if not self._agents:
             raise PipelineError(
                 "there is no agent to run", where="from_list(...)", fix="call .apply(agent) before asking for outputs"
             )
-        with LocalRunner(self._plan) as runner:
-            self._outputs = [{run.key: output} for output, run in runner.run(_keyed(self._inputs))]
-            for tag, value, _ in runner.engine.effects.take_side_outputs():
-                self._side_outputs.setdefault(tag, []).append(value)
+        inputs: Iterable[tuple[Any, Any, int | None]] = _keyed(self._inputs)
+        for plan, key_selector in self._agents:
+            if key_selector is not None:
+                inputs = [(key_selector(value), value, timestamp) for _, value, timestamp in inputs]
+            with LocalRunner(plan) as runner:
+                inputs = [(run.key, output, run.timestamp) for output, run in runner.run(inputs)]
+                for tag, value, _ in runner.engine.effects.take_side_outputs():
+                    self._side_outputs.setdefault(tag, []).append(value)
+        self._outputs = [{key: output} for key, output, _ in inputs]
 
 
 def _keyed(inputs: Iterable[Any]) -> Iterator[tuple[Any, Any, int | None]]:

@@ -1,0 +1,234 @@
+"""From a stream or table through one or several agents to a stream or table."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyflink.common import Types
+from pyflink.common.typeinfo import TypeInformation
+from pyflink.datastream import DataStream, OutputTag
+
+from flink_agents_py.engine.driver import DEAD_LETTERS
+from flink_agents_py.environment import AgentBuilder
+from flink_agents_py.errors import PipelineError
+from flink_agents_py.flink.key_groups import SyntheticKeys
+from flink_agents_py.flink.layout import HeldLayout, PlainLayout, without_watermark
+from flink_agents_py.flink.operator import AgentOperator
+from flink_agents_py.flink.table import table_of_stream, type_of_schema
+from flink_agents_py.flink.types import type_information
+from flink_agents_py.plan.plan import AgentPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyflink.table import Schema, Table
+
+    from flink_agents_py.agent import Agent
+    from flink_agents_py.flink.environment import FlinkAgentsEnvironment
+
+
+@dataclass(frozen=True)
+class _Applied:
+    """An agent on the builder. ``key_selector`` is ``None`` where inputs bring the key of the agent before."""
+
+    plan: AgentPlan
+    key_selector: Callable[[Any], Any] | None
+    key_type: TypeInformation
+    tags: dict[str, TypeInformation]
+
+
+class FlinkBuilder(AgentBuilder):
+    """An input stream and the agents to run over it, one behind the other."""
+
+    def __init__(
+        self,
+        environment: FlinkAgentsEnvironment,
+        stream: DataStream,
+        key_selector: Callable[[Any], Any],
+        key_type: Any,
+        *,
+        event_time: bool,
+    ) -> None:
+        self._event_time = event_time
+        self._environment = environment
+        self._stream = stream
+        self._key_selector = key_selector
+        self._key_type = key_type_of(key_selector, key_type)
+        self._applied: list[_Applied] = []
+        self._output: DataStream | None = None
+        self._sides: dict[str, DataStream] = {}
+
+    def apply(
+        self,
+        agent: Agent,
+        *,
+        agent_name: str | None = None,
+        side_outputs: Mapping[str, Any] | None = None,
+        key_selector: Callable[[Any], Any] | None = None,
+        key_type: Any = None,
+    ) -> FlinkBuilder:
+        """See the base class; get the side outputs with :meth:`side_output` after ``to_datastream``."""
+        if self._output is not None:
+            raise PipelineError(
+                "the outputs of this builder have been taken already",
+                where=".apply(...)",
+                fix="call .apply(...) before, or start a new builder with from_datastream(<those outputs>, ...)",
+            )
+        if key_selector is None:
+            selector = None if self._applied else self._key_selector
+            resolved = self._applied[-1].key_type if self._applied else self._key_type
+        else:
+            selector, resolved = key_selector, key_type_of(key_selector, key_type)
+        environment = self._environment
+        plan = AgentPlan.from_agent(
+            agent, environment.get_config(), agent_name, shared_resources=environment.shared_resources
+        )
+        tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
+        if any(action.on_error == "dead_letter" for action in plan.actions.values()):
+            tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
+        self._applied.append(_Applied(plan, selector, resolved, tags))
+        return self
+
+    def to_datastream(self, output_type: Any = None) -> DataStream:
+        """The outputs of the last agent, as ``output_type``.
+
+        Args:
+            output_type: ``TypeInformation`` or Python type; default: any value, pickled. Rows may be sent as ``Row``,
+                tuple, list, or dict with the names of the columns.
+        """
+        if not self._applied:
+            raise PipelineError(
+                "there is no agent to run", where="from_datastream(...)", fix="call .apply(agent) first"
+            )
+        if self._output is not None:
+            raise PipelineError(
+                "the outputs of one builder were asked for twice",
+                where=f"agent {self._applied[-1].plan.agent_name}",
+                fix="keep the DataStream or Table you got; Flink can give it several consumers",
+            )
+        stream = self._stream
+        for index, applied in enumerate(self._applied):
+            following = self._applied[index + 1] if index + 1 < len(self._applied) else None
+            stream = self._run(
+                stream,
+                applied,
+                type_information(output_type if following is None else None),
+                gives_key=following is not None and following.key_selector is None,
+            )
+        self._output = stream
+        return stream
+
+    def to_table(self, schema: Schema | None = None, output_type: Any = None, *, rowtime: str = "rowtime") -> Table:
+        """The outputs of the last agent as an insert-only table.
+
+        Args:
+            schema: ``pyflink.table.Schema`` of the table, taken as it is: give it a metadata column for the row time
+                and ``.watermark("<column>", "SOURCE_WATERMARK()")`` if the table shall have them.
+            output_type: row type of the outputs. Either suffices: without ``schema``, the columns are those of the row
+                type and, with event time, one for the row time, TIMESTAMP_LTZ(3), with the held watermark: usable in
+                windows, dropped as any column by a SELECT without it. Without ``output_type``, it is made from the
+                physical columns of ``schema``.
+            rowtime: what that column is called.
+        """
+        if schema is None and output_type is None:
+            raise PipelineError(
+                "a table needs columns",
+                where="to_table()",
+                fix='to_table(output_type=Types.ROW_NAMED(["name", ...], [Types.STRING(), ...]))',
+            )
+        declared = type_of_schema(schema) if output_type is None else type_information(output_type)
+        return table_of_stream(
+            self._environment.table_environment,
+            self.to_datastream(declared),
+            declared,
+            schema,
+            rowtime if self._event_time else None,
+        )
+
+    def side_output(self, tag: str) -> DataStream:
+        """The stream of a side output declared in ``apply``; dead letters are under ``dead-letters``.
+
+        If several agents of the builder have one of that name, it is all of them together.
+        """
+        if self._output is None:
+            raise PipelineError(
+                "side outputs exist once the main output does",
+                where=f"side_output({tag!r})",
+                fix="call to_datastream() or to_table() first",
+            )
+        if tag not in self._sides:
+            raise PipelineError(
+                f"side output {tag!r} was not declared (declared: {sorted(self._sides) or 'none'})",
+                where=f"side_output({tag!r})",
+                fix=f"apply(agent, side_outputs={{{tag!r}: Types.STRING()}})",
+            )
+        return self._sides[tag]
+
+    # --- one agent --------------------------------------------------------------------------------------------------
+
+    def _run(self, stream: DataStream, applied: _Applied, declared: TypeInformation, *, gives_key: bool) -> DataStream:
+        environment, plan = self._environment, applied.plan
+        name = plan.agent_name
+        uid = f"flink-agents-py:{name}"
+        if not environment.threaded:
+            # PyFlink keeps the state of process mode under other names and types. Under one uid, a savepoint of the
+            # other mode would be restored with nothing in it and no word said; under two, Flink refuses it.
+            uid += ":process"
+        environment.claim(uid, name)
+        layout_of = HeldLayout if self._event_time else PlainLayout
+        layout = layout_of(declared, f"to_datastream(...) or to_table(...) of agent {name}")
+        sides = {tag: layout_of(kind, f"side output {tag!r} of agent {name}") for tag, kind in applied.tags.items()}
+        selector = applied.key_selector or _first_of_pair
+        if self._event_time:
+            synthetic = SyntheticKeys(environment.stream_environment, applied.key_type, threaded=environment.threaded)
+            keyed = synthetic.key(stream, selector, f"{uid}:start")
+            keys = synthetic.keys
+        else:
+            keyed = stream.key_by(selector, key_type=applied.key_type)
+            keys = []
+        operator = AgentOperator(
+            plan.to_json(),
+            uuid4().hex,
+            layout,
+            sides,
+            keys,
+            restored=environment.restores,
+            takes_key=applied.key_selector is None,
+            gives_key=gives_key,
+        )
+        main = keyed.process(operator, output_type=layout.row_type).name(f"agent {name}").uid(uid)
+        for tag, side in sides.items():
+            # All of them, now: PyFlink drops an output to a tag nobody asked for into the main stream.
+            output = self._finished(main.get_side_output(OutputTag(tag, side.row_type)), side, f"{uid}:{tag}")
+            self._sides[tag] = self._sides[tag].union(output) if tag in self._sides else output
+        return self._finished(main, layout, uid)
+
+    def _finished(self, stream: DataStream, layout: PlainLayout | HeldLayout, uid: str) -> DataStream:
+        """With timestamps and watermarks of its own, or with no watermark rather than one that runs ahead."""
+        if isinstance(layout, HeldLayout):
+            return layout.reassign(self._environment.step_environment, stream, f"{uid}:unpack")
+        return without_watermark(stream)
+
+
+def key_type_of(key_selector: Callable[[Any], Any], declared: Any) -> TypeInformation:
+    """The declared type of the key, else what the selector is annotated with, else pickled."""
+    return type_information(_annotated_return(key_selector) if declared is None else declared)
+
+
+def _first_of_pair(pair: Any) -> Any:
+    return pair[0]
+
+
+def _annotated_return(function: Any) -> Any:
+    """The annotated return type, if it is one Flink has a type for; keys of other types travel pickled."""
+    if not inspect.isfunction(function):
+        return None
+    try:
+        annotated = typing.get_type_hints(function).get("return")
+    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved here is as good as none
+        return None
+    return annotated if annotated in (str, int) else None
