@@ -7,6 +7,11 @@ a dictionary passed to :meth:`MemoryObject.set` is one value.
 Values are stored by :mod:`flink_agents_py.serde`, never by pickle: JSON's own types, bytes, tuples, sets, dates,
 ``Decimal``, ``UUID``, enums, dataclasses, pydantic models. They are encoded when they are set and decoded when they
 are read, so changing a list that ``get`` returned changes nothing until it is set again.
+
+Short-term memory can have a TTL: with ``short-term-memory.state-ttl.ms`` a value lives that long after it was set or,
+unless ``short-term-memory.state-ttl.update-type`` is ``ON_CREATE_AND_WRITE``, was last read by an action that finished
+(``get``, ``get_fields``, ``is_exist``). An object lives as long as something in it does, or for the TTL after a field
+of it was created or removed. A run sees memory as of the moment it first looked at it.
 """
 
 from __future__ import annotations
