@@ -66,6 +66,11 @@ class HeldWatermark:
         """The newest watermark that may go downstream, ms; it only grows."""
         return self.segments.released if self._hold else self.segments.watermark
 
+    @property
+    def waits_for_resumed(self) -> bool:
+        """Whether the gate is closed."""
+        return not self._gate_open
+
     def advance(self, watermark: int) -> None:
         """Note the watermark of the present callback."""
         if watermark > self._newest and watermark < RESUME_AT_END:

@@ -10,8 +10,11 @@ from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.engine.calls import DurableCall
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
+from flink_agents_py.engine.held_watermark import HeldWatermark
+from flink_agents_py.engine.keys import decode_pending, decode_run
+from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.stats import Stats
-from flink_agents_py.local.ports import KeyedStore, TimerQueue
+from flink_agents_py.local.ports import KeyedStore, StoredValue, TimerQueue
 from flink_agents_py.memory import MemoryObject
 from flink_agents_py.plan.plan import AgentPlan
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
@@ -19,6 +22,8 @@ from flink_agents_py.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
+
+_SYNTHETIC = "\0synthetic"  # the key that learns of watermarks
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class AgentHarness:
             are made at once and their outcome arrives after that virtual time.
         before_call: called with each call that is really made (those of ``ctx.durable_execute`` too), for ledgers.
         store: opens an action state store for a job identifier; called once per attempt.
+        event_time: hold watermarks back (S10), as pipelines with event time do; see :meth:`advance_watermark`.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class AgentHarness:
         before_call: Callable[[PendingCall], None] | None = None,
         clock: VirtualClock | None = None,
         store: Callable[[str], ActionStateStore] | None = None,
+        event_time: bool = False,
     ) -> None:
         configuration = AgentConfiguration(config)
         self.plan = agent if isinstance(agent, AgentPlan) else AgentPlan.from_agent(agent, configuration)
@@ -63,14 +70,27 @@ class AgentHarness:
         self._open_store = store
         self._outputs: list[tuple[Any, Any]] = []
         self._side_outputs: list[tuple[str, Any]] = []
+        self._event_time = event_time
+        self.released_watermarks: list[int] = []
+        """Watermarks in order of their release, in all attempts."""
         self._start()
 
-    def _start(self) -> None:
+    def _start(self, *, restored: bool = False) -> None:
         self._store = KeyedStore()
         self._timers = TimerQueue(self._store)
         self._executor = ManualExecutor(
             self.clock, self._latency, self._threads, self._wait, self.pump, self._before_call
         )
+        self.watermark = NO_WATERMARK
+        self._held: HeldWatermark | None = None
+        if self._event_time:
+            self._store.data["agent.beat"] = {}
+            interval = self.plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL)
+            beat = StoredValue(self._store, "agent.beat")
+            self._held = HeldWatermark(beat, self._timers, self.clock, interval, restored=restored)
+            if not restored:
+                self._store.switch(_SYNTHETIC)
+                self._held.start(_SYNTHETIC, self.watermark)
         self.engine = _LedgerEngine(
             self.plan,
             self._store,
@@ -78,6 +98,7 @@ class AgentHarness:
             self._timers,
             self.clock,
             self._executor,
+            segments=None if self._held is None else self._held.segments,
             store=None if self._open_store is None else self._open_store(job_identity(self.plan)),
         )
         self.engine.ledger = self._executor.call_now
@@ -105,6 +126,7 @@ class AgentHarness:
 
     def adopt_outputs(self, earlier: AgentHarness) -> None:
         """Take over what an earlier attempt has emitted (what is downstream survives a crash of this subtask)."""
+        self.released_watermarks = list(earlier.released_watermarks)
         self._outputs = list(earlier._outputs)
         self._side_outputs = list(earlier._side_outputs)
 
@@ -137,13 +159,51 @@ class AgentHarness:
     # --- driving ----------------------------------------------------------------------------------------------------
 
     def feed(self, key: Any, value: Any, timestamp: int | None = None, watermark: int | None = None) -> None:
-        """Hand in one input; blocks (in virtual time) under backpressure, as the operator does."""
+        """Hand in one input; blocks (in virtual time) under backpressure, as the operator does.
+
+        Args:
+            watermark: the newest at its arrival; with ``event_time``, what :meth:`advance_watermark` has brought.
+        """
+        if self._event_time:
+            watermark = self.watermark
         while self.engine.saturated:
             self.engine.wait_slice()
             self._collect()
         self._store.switch(key)
         self.engine.process(key, value, timestamp, watermark)
         self._collect()
+
+    def advance_watermark(self, watermark: int) -> None:
+        """A watermark arrives; what of it may go on is then in :attr:`released_watermark`."""
+        held = self._expect_event_time()
+        self.watermark = max(self.watermark, watermark)
+        while (timer := self._timers.pop_event(min(self.watermark, RESUME_AT_END - 1))) is not None:
+            key = self._store.keys[timer[1]]
+            self._store.switch(key)
+            held.event_timer(key, self.watermark)
+        self._collect()
+
+    @property
+    def released_watermark(self) -> int:
+        """The newest watermark downstream has been told of in this attempt, ms."""
+        return self._expect_event_time().emitted
+
+    def arrivals_of_unfinished(self) -> list[int]:
+        """The watermarks at which the inputs of unfinished runs, and those waiting behind them, arrived."""
+        runs = [decode_run(text).watermark for text in self._store.data["agent.run"].values()]
+        waiting: Any = self._store.data["agent.pending"].values()
+        inputs = [decode_pending(text)[2] for entries in waiting for text in entries.values()]
+        return sorted(NO_WATERMARK if arrival is None else arrival for arrival in (*runs, *inputs))
+
+    @property
+    def waits_for_resumed(self) -> bool:
+        """Whether nothing is released for now, since a restored run may not have been resumed yet."""
+        return self._expect_event_time().waits_for_resumed
+
+    def _expect_event_time(self) -> HeldWatermark:
+        if self._held is None:
+            raise ValueError("this harness has no event time: AgentHarness(..., event_time=True)")
+        return self._held
 
     def pump(self) -> None:
         """Let the engine take in completions now, without waiting for its timer."""
@@ -188,11 +248,15 @@ class AgentHarness:
         if due is None:
             return False
         self.clock.advance_to(max(due, self.clock.now_ms()))
+        timestamp = self._timers.next_processing()
         token = self._timers.pop_processing(self.clock.now_ms())
-        if token is not None:
+        if token is not None and timestamp is not None:
             key = self._store.keys[token]
             self._store.switch(key)
-            self.engine.timer(key)
+            if self._held is not None:
+                self._held.tick(timestamp, self.watermark)
+            if self._held is None or key != _SYNTHETIC or not self._held.watch(key, self.watermark):
+                self.engine.timer(key)
             self._collect()
         return True
 
@@ -226,8 +290,23 @@ class AgentHarness:
         self.clock.advance_to(max(now, min(due, limit) if due is not None else limit))
 
     def _collect(self) -> None:
+        if self._held is not None:
+            self._check_in_time(self._held)
         self._outputs.extend((run.key, value) for value, run in self.engine.effects.take_outputs())
         self._side_outputs.extend((tag, value) for tag, value, _ in self.engine.effects.take_side_outputs())
+
+    def _check_in_time(self, held: HeldWatermark) -> None:
+        """No output behind a watermark that passed it, unless its input was; then tell downstream of the next one."""
+        effects = self.engine.effects
+        emitted = [run for _, run in effects.outputs] + [run for _, _, run in effects.side_outputs]
+        for run in emitted:
+            if run.timestamp is not None and run.arrival_watermark < run.timestamp <= held.emitted:
+                raise AssertionError(
+                    f"an output of key {run.key!r} with timestamp {run.timestamp} left behind watermark {held.emitted}"
+                )
+        if held.released > held.emitted:
+            held.emitted = held.released
+            self.released_watermarks.append(held.released)
 
     # --- checkpoints and crashes ------------------------------------------------------------------------------------
 
@@ -245,7 +324,7 @@ class AgentHarness:
         """The process dies: everything in memory and every call in flight is lost. Follow it with :meth:`restore`."""
         self.engine.close()
         self._executor.pending.clear()
-        self._start()
+        self._start(restored=True)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Start a new attempt from a checkpoint; outputs emitted after it are taken back, as an exactly-once sink does.

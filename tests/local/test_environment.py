@@ -185,9 +185,11 @@ def test_an_input_without_an_agent_is_refused():
     assert ".apply(agent)" in caught.value.fix
 
 
-def test_a_second_agent_on_one_input_is_refused():
-    builder = AgentsExecutionEnvironment.get_execution_environment().from_list([1]).apply(agent_of(echo))
-    with pytest.raises(PipelineError, match="applied already"):
+def test_a_second_agent_gets_the_outputs_of_the_first_under_its_keys():
+    builder = AgentsExecutionEnvironment.get_execution_environment().from_list([{"key": "a", "value": 1}])
+    builder.apply(agent_of(echo)).apply(agent_of(echo), key_selector=lambda value: f"key of {value}")
+    assert builder.apply(agent_of(echo)).to_list() == [{"key of 1": 1}]
+    with pytest.raises(PipelineError, match="taken already"):
         builder.apply(agent_of(echo))
 
 
