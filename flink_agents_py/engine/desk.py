@@ -112,8 +112,7 @@ class CallDesk:
         """Hand over the attempts that were deferred."""
         unsent, self._unsent = self._unsent, []
         for call in unsent:
-            if call.number:  # else it timed out or was cancelled since
-                self._submit(call)
+            self._submit(call)
 
     def drain(self) -> int:
         """Take in completions and due times; tells the engine about every call that got its outcome.
@@ -264,6 +263,7 @@ class CallDesk:
         if not number:
             return
         if call in self._unsent:  # it was never handed over, so no completion will give its place back
+            self._unsent.remove(call)
             _, threaded = self._in_flight.pop(number)
             self._threaded -= threaded
         else:

@@ -48,29 +48,50 @@ class RunDriver:
             whether the run is done. If not, and something is ready or queued, the budget was used up.
         """
         events, ready = run.events, run.ready
-        stats = self._engine.stats
+        if run.replaying:
+            self._replay(run)
         while True:
             if ready:
                 self._step(run, ready.popleft())
             elif events:
-                event = events.popleft()
-                stats.events += 1
-                event_type = event.type
-                if event_type == _OUTPUT:
-                    output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
-                    self._engine.effects.outputs.append((output, run))
-                    continue
-                routes = self._by_event.get(event_type)
-                if routes is None:
-                    self._unhandled(event)
-                    continue
-                for route in routes:
-                    ready.append(ActionTask(self._engine, run, route, event))
+                self._handle(run, events.popleft())
                 continue
             else:
                 return not run.tasks
             if (ready or events) and self._monotonic() > deadline:
                 return False
+
+    def _handle(self, run: Run, event: Event) -> None:
+        """Make tasks of an event, or an output."""
+        engine = self._engine
+        engine.stats.events += 1
+        event_type = event.type
+        if event_type == _OUTPUT:
+            output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
+            engine.effects.outputs.append((output, run))
+            return
+        routes = self._by_event.get(event_type)
+        if routes is None:
+            self._unhandled(event)
+            return
+        for route in routes:
+            run.ready.append(ActionTask(engine, run, route, event))
+
+    def _replay(self, run: Run) -> None:
+        """Apply what actions did that had finished, in the order in which they had (S9).
+
+        Where several of a run write one field, the last has it. All events are handled first: the next action in that
+        order is then ready, as what sent its event had finished before it.
+        """
+        run.replaying = False
+        while True:
+            while run.events:
+                self._handle(run, run.events.popleft())
+            task = None if self._recorder is None else self._recorder.next_finished(run.ready)
+            if task is None:
+                return
+            run.ready.remove(task)
+            self._step(run, task)
 
     def _step(self, run: Run, task: ActionTask) -> None:
         """Start the task, or resume its coroutine, until it finishes, fails or suspends."""

@@ -489,7 +489,9 @@ class Engine:
     def call_now(self, call: DurableCall) -> None:
         """Make a call on the operator thread; with a store, it is pending there before and finished there after."""
         if self.recorder is not None:
-            self.recorder.call(call)
+            for unstarted in call.task.calls or ():
+                if not unstarted.started and not unstarted.done:  # this one, and others in front that nobody awaits yet
+                    self.recorder.call(unstarted)
             self._commit()
         source, active.source = active.source, None
         self.thread = 0  # what the function did to the context would be missing when the record answers instead

@@ -84,6 +84,11 @@ def token_of(key: Any) -> Any:
     return encode(key, allow_pickle=False).encode()
 
 
+def key_bytes(key: Any) -> bytes:
+    """A key as bytes that are the same in every process, and keep apart what :func:`token_of` does."""
+    return encode(key, allow_pickle=False).encode()
+
+
 # --- records --------------------------------------------------------------------------------------------------------
 
 

@@ -164,7 +164,7 @@ class TaskMemory:
             self._removed, self._created, self._reshaped = {}, set(), False
 
     def export(self) -> list[list[Any]]:
-        """What the action has changed, as JSON: ``[path]`` removed, ``[path, null]`` an object made, ``[path, item]``."""
+        """What the action has changed: ``[path]`` was removed, ``[path, null]`` is a new object, ``[path, item]`` a value."""
         if self.shape != self.run.shape:
             self.rebase()
         changes: list[list[Any]] = [[path] for path in self._removed]

@@ -9,6 +9,7 @@ and what actions did before any of it leaves the operator. A call is made only w
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from hashlib import blake2b
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.failpoints import hit
 from flink_agents_py.engine.journal import PENDING, CallRecord, Journal
-from flink_agents_py.engine.keys import token_of
+from flink_agents_py.engine.keys import key_bytes, token_of
+from flink_agents_py.errors import EncodeError
 from flink_agents_py.events import decode_event, encode_event
-from flink_agents_py.serde import canonical, encode, from_plain
+from flink_agents_py.serde import canonical, decode, encode, from_plain
 from flink_agents_py.serde.text import dumps, quote
-from flink_agents_py.stores.store import StoredRecord
+from flink_agents_py.stores.store import FINISHED, StoredRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.run import Run
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("flink_agents_py.engine")
 
 RECORD_VERSION = 1
-FINISHED = -1
-"""Slot of a finished action's state; calls have their ordinal."""
 
 _Identity = tuple[bytes, str]  # event, action
 _History = dict[int, dict[_Identity, dict[int, Any]]]
@@ -57,42 +57,47 @@ class ActionRecorder:
         self._stats = stats
         self._event_classes = event_classes
         self._limit = max(1, limit)
-        self._fresh = not store.has_any()
         self._claimed: dict[Any, None] = {}
         self._history: dict[Any, _History] = {}
         self._calls: dict[DurableCall, None] = {}
         self._finished: list[StoredRecord] = []
+        self._failure: Exception | None = None
 
     # --- what earlier attempts have left ----------------------------------------------------------------------------
 
     def begin(self, run: Run) -> None:
         """A run starts or is resumed: learn what the store knows of its key, once per attempt."""
-        if self._fresh:
-            return  # nothing was there when this attempt began, and everything since then is our own
         token = token_of(run.key)
         if token not in self._claimed:
             if len(self._claimed) >= self._limit:
                 del self._claimed[next(iter(self._claimed))]
+            self._learn(token, run)
             self._claimed[token] = None
-            history: _History = {}
-            for record in self._store.claim(canonical(run.key)):
-                slots = history.setdefault(record.sequence, {}).setdefault((record.event, record.action), {})
-                slots[record.slot] = json.loads(record.value)
-            if history:
-                self._history[token] = history
-        self._check_input(token, run)
-
-    def _check_input(self, token: Any, run: Run) -> None:
-        """Another input at the same sequence: its records say nothing about this one."""
         history = self._history.get(token)
-        found = history.get(run.sequence) if history else None
-        if not history or not found:
-            return
+        if history:
+            self._check_input(history, run)
+            orders = [slots[FINISHED]["order"] for slots in history.get(run.sequence, {}).values() if FINISHED in slots]
+            if orders:
+                run.finishes = max(orders)
+                run.replaying = True
+
+    def _learn(self, token: Any, run: Run) -> None:
+        # Runs before this one are over and in keyed state (S1): nobody will ask for them.
+        history: _History = {}
+        for record in self._store.claim(key_bytes(run.key), from_sequence=run.sequence):
+            slots = history.setdefault(record.sequence, {}).setdefault((record.event, record.action), {})
+            slots[record.slot] = json.loads(record.value)
+        if history:
+            self._history[token] = history
+
+    def _check_input(self, history: _History, run: Run) -> None:
+        """Another input at the same sequence: its records say nothing about this one."""
+        found = history.get(run.sequence, {})
         digest = run.input_digest
         if all(value["input"] == digest for slots in found.values() for value in slots.values()):
             return
         del history[run.sequence]
-        self._store.forget(canonical(run.key), run.sequence)
+        self._store.forget(key_bytes(run.key), run.sequence)
         self._stats.discarded += 1
         log.warning(
             "key %r has another input at sequence %d than the action state store knows; what it knows is dropped",
@@ -100,11 +105,23 @@ class ActionRecorder:
             run.sequence,
         )
 
-    def recall(self, task: ActionTask) -> bool:
-        """Before an action starts: if it had finished, apply what it did, else hand it the calls it had made."""
+    def next_finished(self, tasks: Iterable[ActionTask]) -> ActionTask | None:
+        """Of the tasks that had finished, the one that had before all others."""
+        finished = [
+            (slots[FINISHED]["order"], number, task)
+            for number, task in enumerate(tasks)
+            if FINISHED in (slots := self._slots(task))
+        ]
+        return min(finished)[2] if finished else None
+
+    def _slots(self, task: ActionTask) -> dict[int, Any]:
         history = self._history.get(token_of(task.run.key))
         found = history.get(task.run.sequence) if history else None
-        slots = found.get((task.event.id_bytes, task.route.name)) if found else None
+        return found.get((task.event.id_bytes, task.route.name), {}) if found else {}
+
+    def recall(self, task: ActionTask) -> bool:
+        """Before an action starts: if it had finished, apply what it did, else hand it the calls it had made."""
+        slots = self._slots(task)
         if not slots:
             return False
         state = slots.get(FINISHED)
@@ -126,7 +143,7 @@ class ActionRecorder:
         """A run is done: nothing will ask for its history again."""
         token = token_of(run.key)
         history = self._history.get(token)
-        if history:
+        if history is not None:
             history.pop(run.sequence, None)
             if not history:
                 del self._history[token]
@@ -159,6 +176,8 @@ class ActionRecorder:
             Exception: the store's, when its retries are used up, or it fenced this attempt off; the job must fail, as
                 nothing of this callback may leave the operator.
         """
+        if self._failure is not None:
+            raise self._failure  # an action that caught it, or is skipped for it, must not go on as if nothing was
         if not self._calls and not self._finished:
             return
         records = [
@@ -170,7 +189,11 @@ class ActionRecorder:
             for call in self._calls
         ]
         hit("before-record")
-        self._store.put([*records, *self._finished])
+        try:
+            self._store.put([*records, *self._finished])
+        except Exception as error:
+            self._failure = error
+            raise
         self._calls.clear()
         self._finished.clear()
         hit("after-record")
@@ -183,43 +206,50 @@ class ActionRecorder:
         sent: list[Event],
         side_outputs: list[tuple[str, Any]],
     ) -> None:
+        run = task.run
         value = (
-            f'{{"version":{RECORD_VERSION},"input":"{task.run.input_digest}",'
+            f'{{"version":{RECORD_VERSION},"input":"{run.input_digest}","order":{run.finishes + 1},'
             f'"memory":{dumps(memory)},"sensory":{dumps(sensory)},'
             f'"sent":[{",".join(map(encode_event, sent))}],'
             f'"side_outputs":[{",".join(f"[{quote(tag)},{encode(value)}]" for tag, value in side_outputs)}]}}'
         )
+        run.finishes += 1
         self._finished.append(_record(task, FINISHED, value))
 
 
 def _record(task: ActionTask, slot: int, value: str) -> StoredRecord:
     run = task.run
-    return StoredRecord(canonical(run.key), run.sequence, task.event.id_bytes, task.route.name, slot, value)
+    return StoredRecord(key_bytes(run.key), run.sequence, task.event.id_bytes, task.route.name, slot, value)
 
 
 def _merged(own: Journal | None, slots: dict[int, Any]) -> Journal:
     """The journal of keyed state and that of the store, call by call the one that got further."""
-    records = list(own.records) if own is not None else []
-    for ordinal in range(len(slots)):
-        value = slots.get(ordinal)
-        if value is None:
-            break  # a gap: what follows belongs to a path that was left
-        stored = CallRecord.from_plain(value["call"])
-        if ordinal == len(records):
-            records.append(stored)
-        elif ordinal < len(records) and _further(stored, records[ordinal]):
-            records[ordinal] = stored
+    mine = own.records if own is not None else []
+    records: list[CallRecord] = []
+    generation = 0
+    for ordinal in itertools.count():
+        record = mine[ordinal] if ordinal < len(mine) else None
+        if ordinal in slots:
+            stored = CallRecord.from_plain(slots[ordinal]["call"])
+            if record is None or _progress(stored) >= _progress(record):  # written before keyed state was
+                record = stored
+        if record is None or record.generation < generation:
+            break  # the store keeps what follows on a path that was left
+        generation = record.generation
+        records.append(record)
     return Journal(records)
 
 
-def _further(one: CallRecord, other: CallRecord) -> bool:
-    return (one.status != PENDING, one.generation, one.attempts) > (
-        other.status != PENDING,
-        other.generation,
-        other.attempts,
-    )
+def _progress(record: CallRecord) -> tuple[int, bool, int]:
+    return record.generation, record.status != PENDING, record.attempts
 
 
 def input_digest(value: Any) -> str:
     """What tells one input from another at the same sequence."""
-    return blake2b(encode(value).encode(), digest_size=16).hexdigest()
+    try:
+        data = canonical(value)
+    except EncodeError:
+        # It holds something opaque. A pickle of a pickle's content is the same each time, that of the original is not:
+        # it shows which objects are shared.
+        data = encode(decode(encode(value))).encode()
+    return blake2b(data, digest_size=16).hexdigest()

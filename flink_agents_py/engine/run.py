@@ -29,10 +29,12 @@ class Run:
         "_short_term",
         "entry",
         "events",
+        "finishes",
         "input_digest",
         "key",
         "memory_ms",
         "ready",
+        "replaying",
         "sequence",
         "tasks",
         "timestamp",
@@ -57,7 +59,10 @@ class Run:
         self.ready: deque[ActionTask] = deque()
         self.tasks: list[ActionTask] = []
         self.entry: KeyEntry | None = None  # None while the run is in its first callback
-        self.input_digest = ""  # only where an action state store is in use
+        # These are in use only where an action state store is:
+        self.input_digest = ""
+        self.finishes = 0  # actions that have finished, the ones that the store knows included
+        self.replaying = False  # whether some of those had finished after the state the run was resumed from
         self._memories = memories
         self.memory_ms: int | None = None  # the moment as of which short-term memory with a TTL is seen
         self._short_term: RunMemory | None = None
