@@ -17,7 +17,7 @@ from flink_agents_py import (
     action,
 )
 from flink_agents_py.engine.memory_item import split_time
-from flink_agents_py.testing import AgentHarness
+from flink_agents_py.testing import AgentHarness, Scenario, crash_everywhere
 from tests.support.agents import agent_of
 from tests.support.memory import CountingMap, tree_of
 
@@ -239,6 +239,24 @@ def test_cleaning_up_leaves_what_an_unfinished_run_may_read_again():
     assert agent.outputs[-1] == [1, 1], "the action that began again reads what it had read before"
     agent.advance(3 * TTL)
     assert agent.stored() == {}
+
+
+class SlowCounter(Agent):
+    """Reads, waits, and counts on."""
+
+    @action(InputEvent)
+    @staticmethod
+    async def count(event: InputEvent, ctx: RunnerContext) -> None:
+        before = ctx.short_term_memory.get("count") or 0
+        answer = await ctx.durable_execute_async(slow, f"{before}")
+        ctx.short_term_memory.set("count", before + 1)
+        ctx.send_event(OutputEvent((before, answer)))
+
+
+@pytest.mark.parametrize("config", [ON_WRITE, ON_READ])
+def test_crashes_at_every_step_change_nothing(config):
+    report = crash_everywhere(Scenario(SlowCounter, [("a", 1), ("a", 2), ("b", 3)], config))
+    assert report.points > 10
 
 
 def test_an_expired_value_can_be_read_until_it_is_cleaned_up_if_configured():

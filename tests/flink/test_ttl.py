@@ -27,8 +27,11 @@ def test_a_timer_removes_what_has_expired_from_state(host, mode, outputs):
     """Where what has expired may be read as long as it is there, it can be seen that it is not."""
     config = {
         "short-term-memory.state-ttl.ms": 500,
+        "short-term-memory.state-ttl.update-type": "ON_CREATE_AND_WRITE",
         "short-term-memory.state-ttl.visibility": "RETURN_EXPIRED_IF_NOT_CLEANED_UP",
     }
-    spec = {"outputs": str(outputs), "sleeps": [0, 0, 0], "per_second": 0.4, "config": config}
+    spec = {"outputs": str(outputs), "sleeps": [0] * 12, "once": True, "per_second": 1, "config": config}
     host.run("ttl", mode, spec)
-    assert told(outputs) == [GONE] * 3
+    seen = told(outputs)
+    gone_at = seen.index(GONE, 1)
+    assert seen == [GONE, *[{"value": 0, **THERE}] * (gone_at - 1), *[GONE] * (12 - gone_at)]
