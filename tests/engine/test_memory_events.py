@@ -24,6 +24,7 @@ from flink_agents_py import (
     ShortTermWriteEvent,
 )
 from flink_agents_py.testing import AgentHarness, Scenario, crash_everywhere
+from tests.support.stores import in_memory
 
 CLASSES = {
     EventType.ShortTermWriteEvent: ShortTermWriteEvent,
@@ -255,8 +256,10 @@ class WatchedAgent(Agent):
         ctx.send_event(OutputEvent((str(event.id), event.type, event.key, event.value)))
 
 
-def test_memory_events_are_the_same_after_a_crash_at_any_step():
-    scenario = Scenario(WatchedAgent, [("a", 1), ("a", 2), ("b", 3)], {"agent-run.begin-event": True})
+@pytest.mark.parametrize("store", [None, in_memory], ids=["", "with a store"])
+def test_memory_events_are_the_same_after_a_crash_at_any_step(store):
+    """With a store, what a recorded action sent comes from the record, the memory events too: once, not twice."""
+    scenario = Scenario(WatchedAgent, [("a", 1), ("a", 2), ("b", 3)], {"agent-run.begin-event": True}, store=store)
     report = crash_everywhere(scenario)
     assert report.points > 20
 
