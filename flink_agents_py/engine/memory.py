@@ -112,7 +112,8 @@ class TaskMemory:
         self.guard = guard
         self.writes: dict[str, Item] = {}
         self.shape = run.shape  # of the tree that `writes` was made on
-        self._removed: dict[str, None] = {}  # paths this action removed, as far as the run's tree had them
+        # Paths this action removed, as far as the run's tree had them; True: to put an object in its place.
+        self._removed: dict[str, bool] = {}
         self._created: set[str] = set()  # objects in `writes` that are new, not just changed in their child list
         self._reshaped = False
         self._root: MemoryView | None = None
@@ -164,10 +165,11 @@ class TaskMemory:
             self._removed, self._created, self._reshaped = {}, set(), False
 
     def export(self) -> list[list[Any]]:
-        """What the action has changed: ``[path]`` was removed, ``[path, null]`` is a new object, ``[path, item]`` a value."""
+        """What the action has changed: ``[path]`` is removed, ``[path, null]`` an object, ``[path, item]`` a value."""
         if self.shape != self.run.shape:
             self.rebase()
-        changes: list[list[Any]] = [[path] for path in self._removed]
+        # Removed, a field that an object replaces would lose its place among its siblings.
+        changes: list[list[Any]] = [[path] for path, in_place in self._removed.items() if not in_place]
         for path, item in self.writes.items():
             if type(item) is not dict:
                 if item is not ABSENT:
@@ -227,7 +229,7 @@ class TaskMemory:
         elif not force:
             # Made again on another tree (`force`), the object only gets out of the way of a value there; noting that as
             # a removal would take along, at the next rebase, what a third action has put under the object since.
-            self._remember_removal(path)
+            self._remember_removal(path, in_place=True)
         self._create(path)
 
     def remove(self, path: str) -> bool:
@@ -321,6 +323,6 @@ class TaskMemory:
             if self.run.item(path) is not ABSENT:
                 self.writes[path] = ABSENT
 
-    def _remember_removal(self, path: str) -> None:
+    def _remember_removal(self, path: str, *, in_place: bool = False) -> None:
         if self.run.item(path) is not ABSENT:
-            self._removed[path] = None
+            self._removed[path] = in_place and self._removed.get(path, True)

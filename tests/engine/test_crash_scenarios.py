@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from flink_agents_py.events import Event, InputEvent, OutputEvent
 from flink_agents_py.policies import RetryPolicy, Timeouts
 from flink_agents_py.testing import Scenario
 from tests.support.agents import agent_of
+from tests.support.stores import in_memory
 
 RETRY = RetryPolicy(max_attempts=6, initial=0.1, factor=1.5, maximum=0.3)
 
@@ -307,6 +309,16 @@ def test_a_crash_anywhere_changes_nothing(name, crash):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_several_crashes_in_a_row_change_nothing(name, crash):
     crash(SCENARIOS[name], depth=2, crashes=3, sample=40)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_with_a_store_nothing_known_is_done_again_however_old_the_checkpoint(name, crash):
+    crash(replace(SCENARIOS[name], store=in_memory), depth=9, sample=60)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_with_a_store_several_crashes_in_a_row_change_nothing(name, crash):
+    crash(replace(SCENARIOS[name], store=in_memory), depth=9, crashes=4, sample=25, seed=1)
 
 
 def test_dead_letters_survive_crashes_and_come_once(crash):
