@@ -68,9 +68,9 @@ def test_a_killed_python_worker_of_process_mode(hosts, tmp_path, ledger, outputs
     assert pid != host.pid, "the worker is the client itself"
     killed = time.time() * 1000
     os.kill(pid, signal.SIGKILL)
-    checkpoints = eventually(lambda: restored(job, job.id), what="the job restarts")
+    checkpoints = eventually(job.restored, what="the job restarts")
     job.wait()
-    check(checkpoints, killed, ledger, outputs)
+    check(restored_checkpoint(checkpoints), killed, ledger, outputs)
 
 
 @pytest.mark.cluster

@@ -33,7 +33,7 @@ def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, p
         restart_strategy__fixed_delay__attempts=3,
         restart_strategy__fixed_delay__delay="200 ms",
     )
-    checkpoints = eventually(lambda: restored(job), what="the job restarts")
+    checkpoints = eventually(job.restored, what="the job restarts")
     job.wait()
 
     assert marker.exists()
@@ -48,11 +48,6 @@ def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, p
     assert len(repeated) < len(calls.starts) / 2
     again = f"{len(repeated)} of {len(calls.starts)} calls made again, {repetitions(written)} outputs"
     say(f"{mode}, parallelism {parallelism}: {again}")
-
-
-def restored(job):
-    checkpoints = job.checkpoints(job.id)
-    return checkpoints if checkpoints["latest"]["restored"] else None
 
 
 @pytest.fixture

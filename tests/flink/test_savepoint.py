@@ -10,7 +10,7 @@ from tests.support.chain import check_calls, check_outputs, recorded_before
 from tests.support.flink import eventually, say
 from tests.support.ledger import Ledger, lines, repetitions
 
-COUNT, KEYS = 90, 15
+COUNT, KEYS = 140, 20
 MANY = 10
 
 
@@ -38,7 +38,7 @@ def test_one_to_two_to_one_subtasks_through_savepoints(host, mode, backend, tmp_
 
     stops = []  # (when the stop was asked for, when the savepoint was there), ms
     savepoint = ""
-    for parallelism, wanted in ((1, 20), (2, 50)):
+    for parallelism, wanted in ((1, 15), (2, 40)):
         job = start(parallelism, savepoint)
         eventually(lambda wanted=wanted: len(lines(outputs)) >= wanted and len(Ledger(ledger).in_flight()) >= MANY)
         asked = time.time() * 1000

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flink_agents_py.errors import EnvironmentSetupError
 from flink_agents_py.flink.installation import free_ports
 from flink_agents_py.flink.java import java_environment
 from flink_agents_py.flink.rest import JobManagerClient
@@ -41,6 +42,15 @@ class Job(JobManagerClient):
 
     def completed_checkpoints(self) -> int:
         return int(self.checkpoints(self.id)["counts"]["completed"])
+
+    def restored(self) -> dict[str, Any] | None:
+        """The checkpoint statistics once the job has been restored, ``None`` before."""
+        try:
+            checkpoints = self.checkpoints(self.id)
+        except EnvironmentSetupError:  # its JobManager is not up yet, or has gone with the job
+            assert self.host.ask("running"), self.failure() or "the job has finished"
+            return None
+        return checkpoints if checkpoints["latest"]["restored"] else None
 
     def stop(self, directory: Path) -> str:
         """Stop with a savepoint; its path."""

@@ -55,10 +55,14 @@ class Host:
 
     def cancel(self) -> None:
         """End the job, if it still runs."""
-        if self._result is not None and not self._result.isDone():
+        if self.running():
             with suppress(Py4JJavaError):  # it has ended just now, and its cluster with it
                 self._job.cancel().get()
                 self.wait(60)
+
+    def running(self) -> bool:
+        """Whether the job has not ended yet."""
+        return self._result is not None and not self._result.isDone()
 
     def wait(self, timeout: float) -> str:
         """Wait for the job's end; ``""`` or why it failed."""
