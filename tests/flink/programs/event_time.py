@@ -23,8 +23,8 @@ from pyflink.datastream.window import TumblingEventTimeWindows
 
 from flink_agents_py import Agent, AgentsExecutionEnvironment, InputEvent, OutputEvent, RunnerContext, action
 from tests.flink.programs.chain import fail_once
-from tests.flink.programs.sources import numbers
 from tests.flink.programs.sinks import append_to
+from tests.flink.programs.sources import numbers, silence
 
 STEP_MS = 100
 WINDOW_MS = 1000
@@ -86,14 +86,15 @@ class Look(KeyedProcessFunction):
 
 
 def source(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> DataStream:
-    """Rows with timestamps and watermarks; ``idle``: a second source, which says nothing, is marked idle."""
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(2 * STEP_MS)).with_timestamp_assigner(
-        Ages()
-    )
+    """Rows with timestamps and watermarks; ``idle``: beside a source that never says a word, and is marked idle."""
+    ordered = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(2 * STEP_MS))
+    strategy = ordered.with_timestamp_assigner(Ages())
+    rows = numbers(env, spec["count"], spec["keys"], spec["per_second"], forever=spec.get("forever", False))
+    stream = rows.assign_timestamps_and_watermarks(strategy).set_parallelism(1).uid("timestamps")
     if spec.get("idle"):
-        strategy = strategy.with_idleness(Duration.of_millis(500))
-    stream = numbers(env, spec["count"], spec["keys"], spec["per_second"], forever=spec.get("forever", False))
-    return stream.assign_timestamps_and_watermarks(strategy).set_parallelism(1).uid("timestamps")
+        silent = strategy.with_idleness(Duration.of_millis(300))
+        stream = stream.union(silence(env, "idle").assign_timestamps_and_watermarks(silent).set_parallelism(1))
+    return stream
 
 
 def output_type(*, packed: bool) -> Any:

@@ -40,12 +40,23 @@ def numbers(
         .uid("rows")
         .name("rows")
     )
-    if not forever:
-        return rows
-    # A source that is alive and says nothing: what it generates, one record a checkpoint, is dropped at once.
+    return rows.union(silence(env)) if forever else rows
+
+
+def silence(env: StreamExecutionEnvironment, name: str = "silence") -> DataStream:
+    """A source that is alive and says nothing: what it generates, one record a checkpoint, is dropped at once."""
+    rates = _jvm().org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy
     silent = _generator(["nothing"] * 1000, rates.perCheckpoint(1))
-    silence = env.from_source(silent, WatermarkStrategy.no_watermarks(), "silence").set_parallelism(1).uid("silence")
-    return rows.union(silence.flat_map(lambda _: (), ROW).set_parallelism(1).uid("nothing").name("nothing"))
+    nothing = "nothing" if name == "silence" else f"nothing of {name}"
+    return (
+        env.from_source(silent, WatermarkStrategy.no_watermarks(), name)
+        .set_parallelism(1)
+        .uid(name)
+        .flat_map(lambda _: (), ROW)
+        .set_parallelism(1)
+        .uid(nothing)
+        .name(nothing)
+    )
 
 
 def _jvm() -> Any:
