@@ -1,7 +1,7 @@
 """A source that is far ahead of slow calls: what does the backlog cost? ``python -m jobs.benchmarks.backlog --help``.
 
 Prints a curve, one JSON object a line: ``seconds`` since the first input, ``accepted`` (inputs the agent's subtask has
-taken in), ``done``, ``in_flight`` (calls right now), ``rss_mb`` of the process the agent runs in, and of the newest
+taken in; Flink tells some seconds late), ``done``, ``in_flight`` (calls right now), ``rss_mb`` of the process the agent runs in, and of the newest
 completed checkpoint ``checkpoint``, ``checkpoint_bytes`` and ``checkpoint_ms``. The last line sums up.
 """
 
@@ -195,12 +195,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for now in _curve(JobManagerClient(f"http://localhost:{port}"), client, samples, options.every):
             points.append(now)
             print(json.dumps(now), flush=True)
-        last = samples_of(samples)[-1]
-    seconds = points[-1]["seconds"] if points else 0
+        first, *_, last = samples_of(samples)
+    seconds = last["at"] - first["at"]
     summary = {
         "n": options.n,
         "wall_s": round(time.monotonic() - started, 1),
-        "done_per_s": round(last["done"] / seconds) if seconds else None,
+        "done_per_s": round((last["done"] - first["done"]) / seconds),
         "in_flight_max": last["in_flight_max"],
         "rss_mb_max": max((now["rss_mb"] for now in points), default=None),
         "checkpoints": max((now.get("checkpoint", 0) for now in points), default=0),
