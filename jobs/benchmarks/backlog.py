@@ -1,8 +1,9 @@
 """A source that is far ahead of slow calls: what does the backlog cost? ``python -m jobs.benchmarks.backlog --help``.
 
 Prints a curve, one JSON object a line: ``seconds`` since the first input, ``accepted`` (inputs the agent's subtask has
-taken in; Flink tells some seconds late), ``done``, ``in_flight`` (calls right now), ``rss_mb`` of the process the agent runs in, and of the newest
-completed checkpoint ``checkpoint``, ``checkpoint_bytes`` and ``checkpoint_ms``. The last line sums up.
+taken in; Flink tells some seconds late), ``done``, ``in_flight`` (calls right now), ``rss_mb`` of the process the agent
+runs in, and of the newest completed checkpoint ``checkpoint``, ``checkpoint_bytes`` and ``checkpoint_ms``. The last
+line sums up.
 """
 
 from __future__ import annotations
