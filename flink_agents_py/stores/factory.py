@@ -60,6 +60,17 @@ def make_store(config: AgentConfiguration, environ: Mapping[str, str] | None = N
         from flink_agents_py.stores.postgres import PostgresStore
 
         return PostgresStore(url, credentials=credentials, namespace=namespace, timeout_ms=timeout_ms)
+    if backend == "kafka":
+        from flink_agents_py.stores.kafka import KafkaStore
+
+        return KafkaStore(
+            url,
+            credentials=credentials,
+            topic=namespace,
+            timeout_ms=timeout_ms,
+            partitions=config.get(AgentOptions.ACTION_STATE_STORE_KAFKA_PARTITIONS),
+            replication=config.get(AgentOptions.ACTION_STATE_STORE_KAFKA_REPLICATION),
+        )
     from flink_agents_py.stores.redis import RedisStore
 
     return RedisStore(url, credentials=credentials, namespace=namespace, timeout_ms=timeout_ms)
