@@ -41,7 +41,7 @@ from flink_agents_py.events import InputEvent, active, decode_event, encode_even
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.memory import RunMemory
-    from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Timers
+    from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, Timers
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
 
@@ -140,8 +140,19 @@ class Engine:
         """Whether the host should wait (:meth:`wait_slice`) before it hands in the next input (S13)."""
         return self._desk.load >= self._max_calls or len(self._active) + self._waiting_inputs >= self._max_unfinished
 
-    def process(self, key: Any, value: Any, timestamp: int | None = None, watermark: int | None = None) -> None:
-        """Take one input under the current key scope. Its effects so far are in :attr:`effects`."""
+    def process(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None = None,
+        watermark: int | None = None,
+        moment: Moment | None = None,
+    ) -> None:
+        """Take one input under the current key scope. Its effects so far are in :attr:`effects`.
+
+        Args:
+            moment: knows timestamp and watermark, for hosts where it costs something to ask; until the callback ends.
+        """
         deadline = self._begin()
         self.stats.inputs += 1
         token = key if type(key) is str else token_of(key)
@@ -153,6 +164,8 @@ class Engine:
             if stored & 1:
                 entry = self._resume(token, key, stored)
         if entry is not None:
+            if moment is not None:
+                timestamp, watermark = moment.timestamp(), moment.watermark()
             self._state.pending.put(str(entry.tail), encode_pending(value, timestamp, watermark))
             entry.tail += 1
             self._waiting_inputs += 1
@@ -161,6 +174,7 @@ class Engine:
         else:
             sequence = (stored >> 1) + 1
             run = self._new_run(key, sequence, value, timestamp, watermark)
+            run.moment = moment
             if self._driver.drive(run, deadline):
                 # The fast path: nothing but memory and the sequence number is written.
                 run.flush_memory()
@@ -170,6 +184,7 @@ class Engine:
                 self._state.sequence.put(sequence << 1)
                 self._sequences.put(token, sequence << 1)
             else:
+                run.fix_moment()
                 entry = self._enlist(token, run, stored)
                 if self._segments is not None:
                     self._segments.arrive(run.arrival_watermark)

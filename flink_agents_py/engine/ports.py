@@ -49,6 +49,14 @@ class KeyScope(Protocol):
     def switch(self, handle: Any) -> None: ...
 
 
+class Moment(Protocol):
+    """Event time of the input that is being processed, asked for only if somebody needs it."""
+
+    def timestamp(self) -> int | None: ...
+
+    def watermark(self) -> int | None: ...
+
+
 class Timers(Protocol):
     """Timers under the current key; timestamps in ms since the epoch."""
 

@@ -14,6 +14,7 @@ from flink_agents_py.serde import canonical
 if TYPE_CHECKING:
     from flink_agents_py.engine.keys import KeyEntry
     from flink_agents_py.engine.memories import Memories
+    from flink_agents_py.engine.ports import Moment
     from flink_agents_py.engine.task import ActionTask
     from flink_agents_py.events import Event
 
@@ -27,18 +28,19 @@ class Run:
         "_memories",
         "_sensory",
         "_short_term",
+        "_timestamp",
+        "_watermark",
         "entry",
         "events",
         "finishes",
         "input_digest",
         "key",
         "memory_ms",
+        "moment",
         "ready",
         "replaying",
         "sequence",
         "tasks",
-        "timestamp",
-        "watermark",
     )
 
     def __init__(
@@ -53,8 +55,9 @@ class Run:
         self._job = job
         self.key = key
         self.sequence = sequence
-        self.timestamp = timestamp
-        self.watermark = watermark
+        self._timestamp = timestamp
+        self._watermark = watermark
+        self.moment: Moment | None = None  # where the two come from, as long as nobody has asked
         self.events: deque[Event] = deque()
         self.ready: deque[ActionTask] = deque()
         self.tasks: list[ActionTask] = []
@@ -68,6 +71,26 @@ class Run:
         self._short_term: RunMemory | None = None
         self._sensory: RunMemory | None = None
         self._id: bytes | None = None
+
+    @property
+    def timestamp(self) -> int | None:
+        """Event time of the input, ms."""
+        if self.moment is not None:
+            self.fix_moment()
+        return self._timestamp
+
+    @property
+    def watermark(self) -> int | None:
+        """Watermark when the input arrived, ms."""
+        if self.moment is not None:
+            self.fix_moment()
+        return self._watermark
+
+    def fix_moment(self) -> None:
+        """Ask for event time now: the run outlives the callback that knows it."""
+        moment, self.moment = self.moment, None
+        if moment is not None:
+            self._timestamp, self._watermark = moment.timestamp(), moment.watermark()
 
     @property
     def id(self) -> UUID:

@@ -79,6 +79,7 @@ class AgentOperator(KeyedProcessFunction):
         threaded = in_thread_mode(runtime_context)
         self._scope: Any = ThreadKeyScope(runtime_context) if threaded else ProcessKeyScope(runtime_context)
         self._copies_input = not threaded
+        self._moment = _Moment()
         self._timers = FlinkTimers()
         self._executor = BackgroundExecutor(
             plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
@@ -97,6 +98,7 @@ class AgentOperator(KeyedProcessFunction):
                 restored=self._restored or attempt_number(runtime_context) > 0,
                 hold=plan.config.get(AgentOptions.HOLD_WATERMARK),
             )
+        self._eager = self._copies_input or self._held is not None or self._takes_key or self._gives_key
         arm_from_environment()
         self._store = open_store(plan.config, job_identity(plan))
         self._engine = Engine(
@@ -122,10 +124,20 @@ class AgentOperator(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         if value is None and self._starts(ctx):
             return ()
-        if self._engine.saturated:
+        engine = self._engine
+        if engine.saturated:
             return self._process_when_free(value, ctx)
-        self._process(value, ctx)
-        return self._emissions()
+        if self._eager:
+            self._process(value, ctx)
+            return self._emissions()
+        # The plain case, in thread mode and without event time: no call into the JVM that nobody needs the answer of.
+        self._moment.context = ctx
+        self._timers.service = ctx.timer_service()
+        engine.process(ctx.get_current_key(), value, moment=self._moment)
+        effects = engine.effects
+        if effects.side_outputs:
+            return self._emissions()
+        return [value for value, _ in effects.take_outputs()]
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         engine = self.__dict__.get("_engine")
@@ -219,6 +231,20 @@ class AgentOperator(KeyedProcessFunction):
 def _watermark(service: TimerService) -> int:
     watermark = service.current_watermark()
     return NO_WATERMARK if watermark is None else int(watermark)
+
+
+class _Moment:
+    """Event time of the element that is being processed, read from Flink when asked for."""
+
+    context: KeyedProcessFunction.Context
+
+    def timestamp(self) -> int | None:
+        timestamp: int | None = self.context.timestamp()
+        return timestamp
+
+    def watermark(self) -> int | None:
+        watermark: int | None = self.context.timer_service().current_watermark()
+        return watermark
 
 
 def own_copy(value: Any) -> Any:
