@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Row
@@ -13,6 +13,7 @@ from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
 from flink_agents_py.engine.held_watermark import HeldWatermark
 from flink_agents_py.engine.segments import NO_WATERMARK
+from flink_agents_py.errors import PipelineError
 from flink_agents_py.flink.internals import (
     ProcessKeyScope,
     ThreadKeyScope,
@@ -45,7 +46,7 @@ class AgentOperator(KeyedProcessFunction):
         side_outputs: tags declared on the builder, and how their values leave it.
         synthetic_keys: keys under which watermarks are learnt; none for pipelines without event time.
         restored: whether the job is submitted with a savepoint.
-        takes_key: inputs come as ``(key, value)`` from the agent before this one.
+        read: makes the input of what comes; ``None`` if that is the input.
         gives_key: outputs go as ``(key, value)`` to the agent behind this one.
     """
 
@@ -58,7 +59,7 @@ class AgentOperator(KeyedProcessFunction):
         synthetic_keys: Iterable[Any] = (),
         *,
         restored: bool = False,
-        takes_key: bool = False,
+        read: Callable[[Any], Any] | None = None,
         gives_key: bool = False,
     ) -> None:
         self._plan_json = plan_json
@@ -67,7 +68,7 @@ class AgentOperator(KeyedProcessFunction):
         self._side_layouts = side_outputs
         self._synthetic_keys = frozenset(synthetic_keys)
         self._restored = restored
-        self._takes_key = takes_key
+        self._read = read
         self._gives_key = gives_key
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -181,8 +182,8 @@ class AgentOperator(KeyedProcessFunction):
             self._held.advance(watermark)
         if self._copies_input:
             value = own_copy(value)
-        if self._takes_key:
-            value = value[1]
+        if self._read is not None:
+            value = self._read(value)
         self._engine.process(ctx.get_current_key(), value, ctx.timestamp(), watermark)
 
     def _process_when_free(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
@@ -218,8 +219,9 @@ class AgentOperator(KeyedProcessFunction):
         if effects.side_outputs:
             for tag, value, run in effects.take_side_outputs():
                 declared = self._side_outputs.get(tag)
-                if declared is not None:
-                    emitted.append((declared[0], declared[1].row(value, run.timestamp, known)))
+                if declared is None:
+                    raise _undeclared(tag, self._plan.agent_name, list(self._side_outputs))
+                emitted.append((declared[0], declared[1].row(value, run.timestamp, known)))
         if held is not None and held.released > known:
             held.emitted = released = held.released
             emitted.append(self._layout.marker(released))
@@ -231,6 +233,14 @@ class AgentOperator(KeyedProcessFunction):
 def _watermark(service: TimerService) -> int:
     watermark = service.current_watermark()
     return NO_WATERMARK if watermark is None else int(watermark)
+
+
+def _undeclared(tag: str, agent: str, declared: list[str]) -> PipelineError:
+    return PipelineError(
+        f"agent {agent} wrote to the side output {tag!r}, which was not declared (declared: {declared or 'none'})",
+        where=f"ctx.side_output({tag!r}, ...)",
+        fix=f"declare it: apply(agent, side_outputs={{{tag!r}: Types.STRING()}}), with the type of its values",
+    )
 
 
 class _Moment:

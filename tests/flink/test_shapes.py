@@ -55,3 +55,8 @@ def test_side_outputs_and_dead_letters_are_streams_of_their_own(run):
     assert letter["action"] == "split"
     assert (letter["key"], letter["sequence"], letter["message"]) == (3, 1, "three is no number")
     assert letter["event"]["attributes"] == {"input": 3}
+
+
+def test_a_side_output_nobody_declared_fails_the_job_and_says_what_to_declare(host, mode, outputs):
+    job = host.start("shapes", mode, {"cases": "undeclared", "outputs": str(outputs)})
+    assert "apply(agent, side_outputs={'odd': Types.STRING()})" in job.failure()

@@ -137,8 +137,9 @@ class SidesAgent(Agent):
 
 
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
-    """Spec: outputs; cases: ``inputs``, ``keys``, ``outputs`` or ``sides``, the pipelines of the job."""
-    {"inputs": _inputs, "keys": _keys, "outputs": _outputs, "sides": _sides}[spec["cases"]](env, spec["outputs"])
+    """Spec: outputs; cases: ``inputs``, ``keys``, ``outputs``, ``sides`` or ``undeclared``, the job's pipelines."""
+    cases = {"inputs": _inputs, "keys": _keys, "outputs": _outputs, "sides": _sides, "undeclared": _undeclared}
+    cases[spec["cases"]](env, spec["outputs"])
 
 
 def _inputs(env: StreamExecutionEnvironment, path: str) -> None:
@@ -186,3 +187,9 @@ def _sides(env: StreamExecutionEnvironment, path: str) -> None:
     append_to(applied.side_output("odd").map(lambda number: {"case": "odd", "got": number}), path, "append odd")
     letters = applied.side_output("dead-letters").map(lambda letter: {"case": "dead letter", "got": letter})
     append_to(letters, path, "append letters")
+
+
+def _undeclared(env: StreamExecutionEnvironment, path: str) -> None:
+    agents = AgentsExecutionEnvironment.get_execution_environment(env)
+    applied = agents.from_datastream(env.from_collection([1], Types.LONG()), lambda number: number)
+    append_to(applied.apply(SidesAgent()).to_datastream(int), path, "append main")
