@@ -9,6 +9,8 @@ from flink_agents_py.errors import ConfigError
 
 _SECRET = re.compile(r"(?i)(password|passwd|secret|token)\s*=")
 
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
+
 
 def refuse_credentials(url: str, source: str) -> None:
     """Check that ``url`` (or path) has no credentials in it.
@@ -37,4 +39,4 @@ def _has_secret(url: str) -> bool:
     if "@" in parts.netloc:
         return True
     # An unquoted "/", "?" or "#" in a password ends the authority early; the "@" is then somewhere behind it.
-    return "@" in url and ":" in parts.netloc and not re.fullmatch(r"\d*", parts.netloc.rpartition(":")[2])
+    return "@" in url and not all(_HOST.fullmatch(host) for host in parts.netloc.split(","))
