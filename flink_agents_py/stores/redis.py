@@ -125,11 +125,12 @@ class RedisStore:
         self._prefix = prefix
 
     def _warn_of_weak_settings(self) -> None:
+        texts: dict[str, str] = {}
         try:
-            settings = self._client.config_get("appendonly", "appendfsync", "maxmemory-policy")
+            for name in ("appendonly", "appendfsync", "maxmemory-policy"):  # one by one, as before Redis 7
+                texts |= {_text(key): _text(value) for key, value in self._client.config_get(name).items()}
         except self._redis.ResponseError:
             return  # not allowed to this user, as on hosted servers
-        texts = {_text(name): _text(value) for name, value in settings.items()}
         if texts.get("appendonly") != "yes" or texts.get("appendfsync") != "always":
             log.warning(
                 "The action state store's Redis has appendonly %s, appendfsync %s: records of the time just before it "
