@@ -84,7 +84,12 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def script_environment(flink: Path, home: Path) -> dict[str, str]:
     """Environment of the scripts of ``flink`` for a cluster in ``home``; nothing of another Flink leaks in."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("FLINK_", "_FLINK_", "_PYFLINK"))}
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        # What is for our workers (credentials of stores, failpoints) begins like Flink's own.
+        if name.startswith("FLINK_AGENTS_") or not name.startswith(("FLINK_", "_FLINK_", "_PYFLINK"))
+    }
     ours.update(java_environment())
     # Flink's scripts would resolve a link; this is how pyflink-shell.sh tells them not to.
     ours["FLINK_HOME"] = str(flink)

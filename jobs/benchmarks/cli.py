@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+from jobs.action_stores import STORES, store_url
 from jobs.benchmarks.machine import BUSY, busy_share
 from jobs.benchmarks.report import figures_of_run, ratio, summary_line
 from jobs.benchmarks.run import RunFailedError, RunSpec, measure
@@ -24,6 +28,9 @@ def main(arguments: Sequence[str] | None = None, measure: Measure = measure, loo
     """Measure what the command line asks for; 0 on success, 1 if a run failed, 2 if the command line is wrong."""
     options = parse(arguments)
     try:
+        if options.store is not None:
+            _run_with_store(options, measure, look)
+            return 0
         for name in options.workload or DEFAULT_WORKLOADS:
             _run_workload(WORKLOADS[name], options, measure, look)
     except RunFailedError as error:
@@ -59,6 +66,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="give the stream timestamps and watermarks, and hold the watermark (hold) or let the output have none "
         "(none); both: the agent with each in turn, and the ratio hold / none",
     )
+    parser.add_argument(
+        "--store",
+        choices=STORES,
+        help="the agent without an action state store and with this one in turn, and the ratio to none",
+    )
+    parser.add_argument("--store-url", help="where that store is (default: one of its own is made or started)")
     parser.add_argument("--runs", type=_whole(1), default=3, help="runs an engine; medians are reported (default 3)")
     options = parser.parse_args(arguments)
     for name in options.workload:
@@ -71,6 +84,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             parser.error("--event-time does not go with --engine async")
         if options.event_time == "both":
             options.engine = "agent"
+    if options.store is not None:
+        if options.event_time is not None or options.engine not in ("agent", "both"):
+            parser.error("--store measures the agent alone, without --event-time")
+        options.engine = "agent"
+    elif options.store_url is not None:
+        parser.error("--store-url needs --store")
     if options.engine == "async":
         options.workload = options.workload or ["io"]
         options.mode = "process"
@@ -90,12 +109,22 @@ def _whole(least: int) -> Callable[[str], int]:
     return read
 
 
+def _run_with_store(options: argparse.Namespace, measure: Measure, look: Look) -> None:
+    with tempfile.TemporaryDirectory(prefix="flink-agents-bench-") as folder, ExitStack() as stack:
+        if options.store_url is None:
+            options.store_url = store_url(options.store, Path(folder), stack)
+        for name in options.workload or DEFAULT_WORKLOADS:
+            _run_workload(WORKLOADS[name], options, measure, look)
+
+
 def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure, look: Look) -> None:
     # Raw and agent take turns, so that a machine that gets slower or busier meanwhile hits both alike.
     sides = _sides(options)
     engines = tuple(sides)
     runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
-    specs = {name: _spec(workload, engine, event_time, options) for name, (engine, event_time) in sides.items()}
+    specs = {
+        name: _spec(workload, engine, event_time, store, options) for name, (engine, event_time, store) in sides.items()
+    }
     for number in range(1, options.runs + 1):
         for engine in engines:
             busy = look()
@@ -117,17 +146,22 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
         _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
     if options.event_time == "both":
         _print({"workload": workload.name, "ratio_hold_to_none": ratio(runs["hold"], runs["none"])})
+    if options.store is not None:
+        to_none = ratio(runs[options.store], runs["none"])
+        _print({"workload": workload.name, "store": options.store, "ratio_to_none": to_none})
 
 
-def _sides(options: argparse.Namespace) -> dict[str, tuple[str, str | None]]:
-    """What is compared, by name: engine and event time of each."""
+def _sides(options: argparse.Namespace) -> dict[str, tuple[str, str | None, str]]:
+    """What is compared, by name: engine, event time and store of each."""
+    if options.store is not None:
+        return {store: ("agent", None, store) for store in ("none", options.store)}
     if options.event_time == "both":
-        return {"none": ("agent", "none"), "hold": ("agent", "hold")}
+        return {"none": ("agent", "none", "none"), "hold": ("agent", "hold", "none")}
     engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
-    return {engine: (engine, options.event_time) for engine in engines}
+    return {engine: (engine, options.event_time, "none") for engine in engines}
 
 
-def _spec(workload: Workload, engine: str, event_time: str | None, options: argparse.Namespace) -> RunSpec:
+def _spec(workload: Workload, engine: str, event_time: str | None, store: str, options: argparse.Namespace) -> RunSpec:
     return RunSpec(
         workload=workload.name,
         engine=engine,
@@ -136,6 +170,8 @@ def _spec(workload: Workload, engine: str, event_time: str | None, options: argp
         keys=options.keys or workload.keys,
         parallelism=options.parallelism,
         event_time=event_time,
+        store=store,
+        store_url=None if store == "none" else options.store_url,
     )
 
 
@@ -150,6 +186,8 @@ def _head(spec: RunSpec, workload: Workload) -> dict[str, Any]:
     }
     if spec.event_time is not None:
         head["event_time"] = spec.event_time
+    if spec.store != "none":
+        head["store"] = spec.store
     if spec.engine == "raw" and workload.raw != workload.name:
         head["raw_program"] = workload.raw
     return head

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyflink.common import Configuration, Row, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
@@ -105,6 +106,12 @@ def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSp
     agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
     if spec.workload == "io_sync_pool":
         agents_env.get_config().set("num-async-threads", POOL_THREADS)
+    if spec.store != "none":
+        config = agents_env.get_config()
+        config.set("action-state-store.backend", spec.store)
+        config.set("action-state-store.url", spec.store_url)
+        # Each run is a job of its own: what an earlier one has recorded would be taken for done.
+        config.set("job-identifier", f"benchmark-{uuid4()}")
     builder = agents_env.from_datastream(source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold")
     result: DataStream = builder.apply(AGENTS[spec.workload]()).to_datastream(record_type())
     return result

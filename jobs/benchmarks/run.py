@@ -29,6 +29,8 @@ class RunSpec:
     keys: int
     parallelism: int
     event_time: str | None = None  # hold | none: with timestamps and watermarks; None: a stream without either
+    store: str = "none"  # backend of the action state store
+    store_url: str | None = None
 
 
 class RunFailedError(Exception):
@@ -66,7 +68,8 @@ def measure(spec: RunSpec) -> dict[str, Any]:
 
 def _named(spec: RunSpec) -> str:
     event_time = f", event time {spec.event_time}" if spec.event_time else ""
-    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n}{event_time})"
+    store = f", store {spec.store}" if spec.store != "none" else ""
+    return f"the {spec.engine} run of {spec.workload!r} ({spec.mode} mode, n={spec.n}{event_time}{store})"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -75,9 +75,35 @@ def test_async_means_io_in_process_mode():
     assert (options.workload, options.mode) == (["io"], "process")
 
 
+def test_a_store_is_measured_in_turn_with_none_and_ends_in_the_ratio(capsys):
+    machine = Machine()
+    arguments = ["echo", "--store", "sqlite", "--n", "1000", "--runs", "2"]
+    assert main(arguments, measure=machine, look=idle) == 0
+    assert [(spec.engine, spec.store) for spec in machine.specs] == [("agent", "none"), ("agent", "sqlite")] * 2
+    assert {spec.store_url is None for spec in machine.specs if spec.store == "none"} == {True}
+    assert {Path(spec.store_url).name for spec in machine.specs if spec.store == "sqlite"} == {"state.db"}
+    none, sqlite, ratio = lines(capsys)
+    assert (none.get("store"), sqlite["store"]) == (None, "sqlite")
+    assert ratio == {"workload": "echo", "store": "sqlite", "ratio_to_none": 1.0}
+
+
+def test_the_url_of_a_store_may_be_given(capsys):
+    machine = Machine()
+    main(["echo", "--store", "redis", "--store-url", "redis://host:1/0", "--runs", "1"], measure=machine, look=idle)
+    assert [spec.store_url for spec in machine.specs] == [None, "redis://host:1/0"]
+
+
+def test_none_as_a_store_is_no_store():
+    assert main(["echo", "--store", "none", "--runs", "1"], measure=Machine(), look=idle) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["echo", "--store", "papyrus"], "invalid choice"),
+        (["echo", "--store", "sqlite", "--engine", "raw"], "--store measures the agent alone"),
+        (["echo", "--store", "sqlite", "--event-time", "hold"], "--store measures the agent alone"),
+        (["echo", "--store-url", "redis://host"], "--store-url needs --store"),
         (["nonsense"], "unknown workload 'nonsense'; choose from echo, chain3"),
         (["echo", "--engine", "async"], "measures the workload 'io' only"),
         (["echo", "--n", "5"], "must be at least 100, not 5"),
