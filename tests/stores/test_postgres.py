@@ -8,7 +8,7 @@ from flink_agents_py.errors import ConfigError, FlinkAgentsError, StoreError
 from flink_agents_py.stores.failures import Credentials
 from flink_agents_py.stores.postgres import PostgresStore
 from tests.stores.conformance import StoreConformance, record
-from tests.stores.servers import PASSWORD, free_port
+from tests.stores.servers import PASSWORD, free_port, postgres_that_can_crash
 
 AGENTS = Credentials("agents", PASSWORD)
 
@@ -78,6 +78,21 @@ def test_a_wrong_password_is_an_error_without_it(postgres_url):
     with pytest.raises(StoreError, match="password authentication failed") as caught:
         store.open("job")
     assert "s3cret" not in str(caught.value)
+
+
+def test_what_was_put_survives_a_crash_of_the_server():
+    with postgres_that_can_crash() as server:
+        store = PostgresStore(server.url, credentials=AGENTS)
+        store.open("job")
+        records = [record(sequence=number) for number in range(20)]
+        for each in records:
+            store.put([each])
+        server.crash()
+        with pytest.raises(StoreError, match="failed to put"):
+            store.put([record(sequence=20)])
+        store.put([record(sequence=20)])
+        assert sorted(r.sequence for r in store.claim(b"k")) == list(range(21))
+        store.close()
 
 
 def test_a_namespace_that_is_no_name_of_a_table_is_refused():

@@ -9,7 +9,7 @@ from flink_agents_py.errors import FencedError, StoreError
 from flink_agents_py.stores.failures import Credentials
 from flink_agents_py.stores.redis import RedisStore
 from tests.stores.conformance import StoreConformance, record
-from tests.stores.servers import PASSWORD, free_port
+from tests.stores.servers import PASSWORD, free_port, redis_that_can_crash
 
 AGENTS = Credentials(password=PASSWORD)
 
@@ -81,3 +81,16 @@ def test_a_wrong_password_is_an_error_without_it(redis_url):
     with pytest.raises(StoreError, match="failed to open: AuthenticationError") as caught:
         store.open("job")
     assert "s3cret" not in str(caught.value)
+
+
+def test_what_was_put_survives_the_death_of_a_server_that_writes_at_once():
+    with redis_that_can_crash() as server:
+        store = RedisStore(server.url, credentials=AGENTS)
+        store.open("job")
+        for number in range(20):
+            store.put([record(sequence=number)])
+        server.crash()
+        assert sorted(r.sequence for r in store.claim(b"k")) == list(range(20))
+        store.open("job")
+        assert store._epoch == 2
+        store.close()
