@@ -99,7 +99,7 @@ class AgentOperator(KeyedProcessFunction):
                 restored=self._restored or attempt_number(runtime_context) > 0,
                 hold=plan.config.get(AgentOptions.HOLD_WATERMARK),
             )
-        self._eager = self._copies_input or self._held is not None or self._takes_key or self._gives_key
+        self._eager = self._copies_input or self._held is not None or self._read is not None or self._gives_key
         arm_from_environment()
         self._store = open_store(plan.config, job_identity(plan))
         self._engine = Engine(
