@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import ConfigError
-from flink_agents_py.stores.failures import Credentials
+from flink_agents_py.stores.failures import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
 
 if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
+
+__all__ = ["PASSWORD_VARIABLE", "USER_VARIABLE", "make_store", "open_store"]
 
 
 def open_store(
