@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import ConfigError
 from flink_agents_py.stores.failures import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
+from flink_agents_py.stores.retrying import RetryingStore
 
 if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
@@ -20,7 +21,7 @@ __all__ = ["PASSWORD_VARIABLE", "USER_VARIABLE", "make_store", "open_store"]
 def open_store(
     config: AgentConfiguration, job: str, environ: Mapping[str, str] | None = None
 ) -> ActionStateStore | None:
-    """The store of ``config``, open for ``job``; ``None`` if it names none.
+    """The store of ``config``, open for ``job`` and retrying by its options; ``None`` if it names none.
 
     Args:
         config: has the options ``action-state-store.*``.
@@ -31,13 +32,19 @@ def open_store(
         ConfigError: the options do not fit each other, or the client library is not installed.
         StoreError: the store does not answer.
     """
-    store = make_store(config, environ)
-    if store is not None:
-        try:
-            store.open(job)
-        except BaseException:
-            store.close()
-            raise
+    made = make_store(config, environ)
+    if made is None:
+        return None
+    store = RetryingStore(
+        made,
+        max_attempts=config.get(AgentOptions.ACTION_STATE_STORE_MAX_ATTEMPTS),
+        interval_ms=config.get(AgentOptions.ACTION_STATE_STORE_RETRY_INTERVAL),
+    )
+    try:
+        store.open(job)
+    except BaseException:
+        store.close()
+        raise
     return store
 
 
