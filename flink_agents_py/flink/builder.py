@@ -19,7 +19,7 @@ from flink_agents_py.flink.key_groups import SyntheticKeys
 from flink_agents_py.flink.layout import HeldLayout, PlainLayout, without_watermark
 from flink_agents_py.flink.operator import AgentOperator
 from flink_agents_py.flink.table import table_of_stream, type_of_schema
-from flink_agents_py.flink.types import type_information
+from flink_agents_py.flink.types import check_carried, type_information
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Applied:
-    """An agent on the builder. ``key_selector`` is ``None`` where inputs bring the key of the agent before."""
+    """An agent on the builder.
+
+    ``key_selector`` is ``None`` where inputs bring the key of the agent before; ``read`` makes the input of what comes.
+    """
 
     plan: AgentPlan
     key_selector: Callable[[Any], Any] | None
     key_type: TypeInformation
     tags: dict[str, TypeInformation]
+    read: Callable[[Any], Any] | None
 
 
 class FlinkBuilder(AgentBuilder):
@@ -52,8 +56,10 @@ class FlinkBuilder(AgentBuilder):
         key_type: Any,
         *,
         event_time: bool,
+        read: Callable[[Any], Any] | None = None,
     ) -> None:
         self._event_time = event_time
+        self._read = read
         self._environment = environment
         self._stream = stream
         self._key_selector = key_selector
@@ -78,11 +84,18 @@ class FlinkBuilder(AgentBuilder):
                 where=".apply(...)",
                 fix="call .apply(...) before, or start a new builder with from_datastream(<those outputs>, ...)",
             )
-        if key_selector is None:
-            selector = None if self._applied else self._key_selector
-            resolved = self._applied[-1].key_type if self._applied else self._key_type
+        if not self._applied:
+            if key_selector is not None:
+                raise PipelineError(
+                    "the key of the first agent's inputs was given already",
+                    where=".apply(..., key_selector=...)",
+                    fix="from_datastream(stream, key_selector) or from_table(table, key_selector) says it",
+                )
+            selector, read, kind = self._key_selector, self._read, self._key_type
+        elif key_selector is None:
+            selector, read, kind = None, _second_of_pair, self._applied[-1].key_type
         else:
-            selector, resolved = key_selector, key_type_of(key_selector, key_type)
+            selector, read, kind = key_selector, None, key_type_of(key_selector, key_type)
         environment = self._environment
         plan = AgentPlan.from_agent(
             agent, environment.get_config(), agent_name, shared_resources=environment.shared_resources
@@ -90,7 +103,7 @@ class FlinkBuilder(AgentBuilder):
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
         if any(action.on_error == "dead_letter" for action in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
-        self._applied.append(_Applied(plan, selector, resolved, tags))
+        self._applied.append(_Applied(plan, selector, kind, tags, read))
         return self
 
     def to_datastream(self, output_type: Any = None) -> DataStream:
@@ -182,6 +195,8 @@ class FlinkBuilder(AgentBuilder):
         layout_of = HeldLayout if self._event_time else PlainLayout
         layout = layout_of(declared, f"to_datastream(...) or to_table(...) of agent {name}")
         sides = {tag: layout_of(kind, f"side output {tag!r} of agent {name}") for tag, kind in applied.tags.items()}
+        for each in (layout, *sides.values()):
+            check_carried(each.declared, each.where, threaded=environment.threaded)
         selector = applied.key_selector or _first_of_pair
         if self._event_time:
             synthetic = SyntheticKeys(environment.stream_environment, applied.key_type, threaded=environment.threaded)
@@ -197,7 +212,7 @@ class FlinkBuilder(AgentBuilder):
             sides,
             keys,
             restored=environment.restores,
-            takes_key=applied.key_selector is None,
+            read=applied.read,
             gives_key=gives_key,
         )
         main = keyed.process(operator, output_type=layout.row_type).name(f"agent {name}").uid(uid)
@@ -221,6 +236,10 @@ def key_type_of(key_selector: Callable[[Any], Any], declared: Any) -> TypeInform
 
 def _first_of_pair(pair: Any) -> Any:
     return pair[0]
+
+
+def _second_of_pair(pair: Any) -> Any:
+    return pair[1]
 
 
 def _annotated_return(function: Any) -> Any:

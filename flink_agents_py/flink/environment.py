@@ -12,10 +12,10 @@ from pyflink.table import StreamTableEnvironment
 
 from flink_agents_py.environment import AgentsExecutionEnvironment
 from flink_agents_py.errors import PipelineError
-from flink_agents_py.flink.builder import FlinkBuilder
+from flink_agents_py.flink.builder import FlinkBuilder, key_type_of
 from flink_agents_py.flink.layout import step_environment
 from flink_agents_py.flink.settings import apply_settings, execution_mode
-from flink_agents_py.flink.table import column_key, stream_of_table
+from flink_agents_py.flink.table import column_key, column_key_type, key_of_row, stream_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,10 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
         """See the base class.
 
         Args:
-            table: a table rows are only added to. Inputs are its rows, as ``Row`` with the names of the columns; its
-                row time, if it has one, is their timestamp, and its watermark is the stream's.
+            table: a table rows are only added to. Inputs are its rows, as ``Row`` with the names of the columns:
+                DECIMAL as ``Decimal``, DATE, TIME and TIMESTAMP as in ``datetime``, TIMESTAMP_LTZ with the zone UTC,
+                ARRAY as list, MAP as dict, ROW as ``Row``. Its row time, if it has one, is their timestamp, and its
+                watermark is the stream's.
             key_selector: a function of the row, or the name of a column; several names make a tuple.
             key_type: as in :meth:`from_datastream`; the type of the column if one is named.
             event_time: as in :meth:`from_datastream`.
@@ -91,11 +93,14 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
             PipelineError: rows of the table can be changed after they have come.
         """
         self._settings = apply_settings(self._env, self._config, self._settings)
-        stream = stream_of_table(self.table_environment, table)
-        if not callable(key_selector):
-            key_selector, kind = column_key(stream, table.get_schema().get_field_names(), key_selector)
-            key_type = kind if key_type is None else key_type
-        return FlinkBuilder(self, stream, key_selector, key_type, event_time=event_time)
+        stream, reader = stream_of_table(self.table_environment, table)
+        if callable(key_selector):
+            key_of = key_of_row(reader, key_selector)
+            declared = key_type_of(key_selector, key_type)
+        else:
+            key_of = column_key(reader, key_selector)
+            declared = key_type_of(key_of, column_key_type(table, key_selector) if key_type is None else key_type)
+        return FlinkBuilder(self, stream, key_of, declared, event_time=event_time, read=reader)
 
     @property
     def stream_environment(self) -> StreamExecutionEnvironment:

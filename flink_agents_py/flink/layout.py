@@ -45,7 +45,8 @@ class PlainLayout:
     def __init__(self, declared: TypeInformation, where: str) -> None:
         self.declared = declared
         self.row_type = declared
-        self._fit = OutputFit(declared, where)
+        self.where = where
+        self.fit = OutputFit(declared, where).fit
 
     def __getstate__(self) -> dict[str, Any]:
         # Once used, types hold on to Java objects; the operator needs neither.
@@ -57,7 +58,7 @@ class PlainLayout:
         Raises:
             OutputTypeError: it is not of the declared type.
         """
-        return self._fit(value)
+        return self.fit(value)
 
     def marker(self, held: int) -> Any:
         raise NotImplementedError("without event time there is no progress to report")
@@ -85,7 +86,7 @@ class HeldLayout(PlainLayout):
                 where="event time",
                 fix="timestamps are milliseconds since 1970: divide those in microseconds or nanoseconds",
             )
-        fitted = self._fit(value)
+        fitted = self.fit(value)
         if self.columns:
             return Row(*fitted._values, event_time, held, False)
         return Row(pickle.dumps(fitted), event_time, held, False)

@@ -138,7 +138,8 @@ class AgentOperator(KeyedProcessFunction):
         effects = engine.effects
         if effects.side_outputs:
             return self._emissions()
-        return [value for value, _ in effects.take_outputs()]
+        fit = self._layout.fit
+        return [fit(value) for value, _ in effects.take_outputs()]
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         engine = self.__dict__.get("_engine")

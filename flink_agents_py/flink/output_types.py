@@ -13,7 +13,6 @@ from pyflink.common.typeinfo import (
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
-    PickledBytesTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
@@ -26,14 +25,6 @@ Fit = Callable[[Any], Any]
 """The value as Flink takes it; raises :class:`Unfit` if it is of another type."""
 
 _SHOWN_CHARACTERS = 200
-_INTEGERS = ((Types.LONG(), 63), (Types.INT(), 31), (Types.SHORT(), 15), (Types.BYTE(), 7))
-_PLAIN: tuple[tuple[TypeInformation, type], ...] = (
-    (Types.BOOLEAN(), bool),
-    (Types.BIG_DEC(), Decimal),
-    (Types.SQL_TIME(), dt.time),
-    (Types.SQL_TIMESTAMP(), dt.datetime),
-    (Types.INSTANT(), Instant),
-)
 
 
 class Unfit(Exception):  # noqa: N818 - never leaves this module
@@ -57,16 +48,14 @@ class OutputFit:
     def __init__(self, declared: TypeInformation, where: str) -> None:
         self._where = where
         self._shown = shown(declared)
-        self._fit = None if isinstance(declared, PickledBytesTypeInfo) else _fit_of(declared)
+        self._fit = _fit_of(declared)
 
-    def __call__(self, value: Any) -> Any:
+    def fit(self, value: Any) -> Any:
         """``value`` as Flink takes it.
 
         Raises:
             OutputTypeError: it is of another type.
         """
-        if self._fit is None:
-            return value
         try:
             return self._fit(value)
         except Unfit as unfit:
@@ -93,20 +82,9 @@ def shown(declared: TypeInformation) -> str:
 
 
 def _fit_of(declared: TypeInformation) -> Fit:
-    for simple, bits in _INTEGERS:
+    for simple, fit in _SIMPLE:
         if declared == simple:
-            return _integer(bits)
-    for simple, kind in _PLAIN:
-        if declared == simple:
-            return _instance(kind)
-    if declared in (Types.STRING(), Types.CHAR()):
-        return _text if declared == Types.STRING() else _character
-    if declared in (Types.DOUBLE(), Types.FLOAT()):
-        return _real
-    if declared == Types.BIG_INT():
-        return _integer(None)
-    if declared == Types.SQL_DATE():
-        return _date
+            return fit
     if isinstance(declared, RowTypeInfo):
         return _row(declared)
     if isinstance(declared, TupleTypeInfo):
@@ -123,6 +101,12 @@ def _fit_of(declared: TypeInformation) -> Fit:
 
 
 def _anything(value: Any) -> Any:
+    return value
+
+
+def _something(value: Any) -> Any:
+    if value is None:
+        raise Unfit("a value: Flink has no records of None; send no output, or wrap it", value)
     return value
 
 
@@ -152,12 +136,6 @@ def _text(value: Any) -> Any:
     raise Unfit("a str", value)
 
 
-def _character(value: Any) -> Any:
-    if type(value) is str and len(value) == 1:
-        return value
-    raise Unfit("a str of one character", value)
-
-
 def _real(value: Any) -> Any:
     if type(value) is float:
         return value
@@ -178,11 +156,9 @@ def _binary(value: Any) -> Any:
     raise Unfit("bytes", value)
 
 
-def _integer(bits: int | None) -> Fit:
-    if bits is None:
-        bits = 10**6
+def _integer(bits: int) -> Fit:
     least, most = -(1 << bits), (1 << bits) - 1
-    wanted = f"an int of {bits + 1} bits" if bits < 64 else "an int"  # noqa: PLR2004
+    wanted = f"an int of {bits + 1} bits"
 
     def integer(value: Any) -> Any:
         if isinstance(value, int) and type(value) is not bool and least <= value <= most:
@@ -264,3 +240,21 @@ def _inside(place: str, fit: Fit, value: Any) -> Any:
     except Unfit as unfit:
         unfit.path = place + unfit.path
         raise
+
+
+_SIMPLE: tuple[tuple[TypeInformation, Fit], ...] = (
+    (Types.PICKLED_BYTE_ARRAY(), _something),
+    (Types.STRING(), _text),
+    (Types.LONG(), _integer(63)),
+    (Types.INT(), _integer(31)),
+    (Types.SHORT(), _integer(15)),
+    (Types.BYTE(), _integer(7)),
+    (Types.DOUBLE(), _real),
+    (Types.FLOAT(), _real),
+    (Types.BOOLEAN(), _instance(bool)),
+    (Types.BIG_DEC(), _instance(Decimal)),
+    (Types.SQL_DATE(), _date),
+    (Types.SQL_TIME(), _instance(dt.time)),
+    (Types.SQL_TIMESTAMP(), _instance(dt.datetime)),
+    (Types.INSTANT(), _instance(Instant)),
+)

@@ -12,6 +12,7 @@ from pyflink.table import DataTypes, Schema, Table
 from pyflink.util.exceptions import JavaException
 
 from flink_agents_py.errors import PipelineError
+from flink_agents_py.flink.table_rows import RowReader, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +43,8 @@ _KEY_TYPES = (Types.STRING(), Types.LONG(), Types.INT())
 # --- in ---------------------------------------------------------------------------------------------------------------
 
 
-def stream_of_table(t_env: StreamTableEnvironment, table: Table) -> DataStream:
-    """The rows of ``table``; its row time becomes their timestamp, and its watermark flows on.
+def stream_of_table(t_env: StreamTableEnvironment, table: Table) -> tuple[DataStream, RowReader]:
+    """The rows of ``table`` and how to read them; its row time is their timestamp, and its watermark flows on.
 
     Raises:
         PipelineError: rows of the table can be changed after they have come, or the table cannot be translated.
@@ -54,11 +55,12 @@ def stream_of_table(t_env: StreamTableEnvironment, table: Table) -> DataStream:
             where="from_table(...)",
             fix="t_env.sql_query(...) or t_env.from_path(...); a DataStream goes to from_datastream(...)",
         )
+    selected, reader = columns_of(table)
     try:
-        return t_env.to_data_stream(table)
+        return t_env.to_data_stream(table.select(*selected)), reader
     except _FAILURES as error:
         text = str(error)
-        if "update" in text and "changes" in text:
+        if "consuming" in text and "changes" in text:
             raise PipelineError(
                 "the table is updated after the fact (an aggregation, a deduplication, an outer join or a changelog "
                 "source): an agent cannot take back what it has done for a row",
@@ -67,32 +69,50 @@ def stream_of_table(t_env: StreamTableEnvironment, table: Table) -> DataStream:
                 "changes into rows of their own with to_changelog_stream(...) and use from_datastream(...)",
             ) from error
         raise PipelineError(
-            f"the table cannot be turned into a stream: {text.strip().splitlines()[0] if text.strip() else error!r}",
+            f"the table cannot be turned into a stream: {_first_line(text)}",
             where="from_table(...)",
             fix="see the cause; a table may have one row time column at most",
         ) from error
 
 
-def column_key(
-    stream: DataStream, columns: Sequence[str], key: str | Sequence[str]
-) -> tuple[Callable[[Any], Any], TypeInformation | None]:
-    """A key selector for the name of a column, or for several, and the key's type if it is one of Flink's own."""
+def key_of_row(reader: RowReader, key_selector: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A key selector on rows as they left the table."""
+    return lambda row: key_selector(reader(row))
+
+
+def column_key(reader: RowReader, key: str | Sequence[str]) -> Callable[[Any], Any]:
+    """A key selector for the name of a column, or for several, on rows as they left the table."""
     names = [key] if isinstance(key, str) else list(key)
     for name in names:
-        if name not in columns:
+        if name not in reader.names:
             raise PipelineError(
-                f"the table has no column {name!r} (it has: {', '.join(columns)})",
+                f"the table has no column {name!r} (it has: {', '.join(reader.names)})",
                 where="from_table(..., key_selector)",
                 fix="give the name of a column, several names, or a function of the row",
             )
+    fields = [(reader.names.index(name), reader.reads[reader.names.index(name)]) for name in names]
+    if isinstance(key, str):
+        return lambda row: _field(row, *fields[0])
+    return lambda row: tuple([_field(row, *field) for field in fields])
+
+
+def _field(row: Any, position: int, read: Any) -> Any:
+    value = row[position]
+    return value if read is None or value is None else read(value)
+
+
+def column_key_type(table: Table, key: Any) -> TypeInformation | None:
+    """Flink's own type for a key that is the name of a column, if it is one of those keys may have."""
     if not isinstance(key, str):
-        positions = [columns.index(name) for name in names]
-        return lambda row: tuple([row[position] for position in positions]), None
-    position = columns.index(key)
-    row_type: Any = stream.get_type()
-    row_type = getattr(row_type, "_type_info", row_type)  # of an ExternalTypeInfo
-    kind = row_type.get_field_types()[position] if isinstance(row_type, RowTypeInfo) else None
-    return lambda row: row[position], kind if kind in _KEY_TYPES else None
+        return None
+    column = table._j_table.getResolvedSchema().getColumn(key)
+    root = column.get().getDataType().getLogicalType().getTypeRoot().name() if column.isPresent() else ""
+    declared = _TYPE_OF_ROOT.get(root)
+    return declared() if declared is not None and declared() in _KEY_TYPES else None
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 # --- out --------------------------------------------------------------------------------------------------------------
@@ -155,7 +175,7 @@ def table_of_stream(
         return t_env.from_data_stream(stream, schema)
     except _FAILURES as error:
         raise PipelineError(
-            f"the outputs cannot be turned into a table: {str(error).strip().splitlines()[0]}",
+            f"the outputs cannot be turned into a table: {_first_line(str(error))}",
             where="to_table(...)",
             fix="the schema must name the columns of the row type, with types that fit",
         ) from error
