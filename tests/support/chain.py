@@ -59,3 +59,20 @@ def restored_checkpoint(checkpoints: dict[str, Any]) -> tuple[float, float]:
     restored = checkpoints["latest"]["restored"]
     (trigger,) = [entry["trigger_timestamp"] for entry in checkpoints["history"] if entry["id"] == restored["id"]]
     return trigger, restored["restore_timestamp"]
+
+
+def check_not_repeated_once_known(ledger: Ledger, outputs: list[dict[str, Any]]) -> None:
+    """No call was made again once its outcome was recorded in a store, whatever checkpoint was restored.
+
+    Known by what followed it: its action went on only then.
+    """
+    emitted: dict[Call, float] = {}
+    for output in outputs:
+        call = ("last", output["key"], output["number"])
+        emitted[call] = min(output["at"], emitted.get(call, output["at"]))
+    for (name, key, number), starts in ledger.starts.items():
+        followers = {"first": ("left", "right"), "left": ("last",), "right": ("last",), "last": ()}[name]
+        moments = [ledger.starts[follower, key, number][0]["at"] for follower in followers]
+        known = min(moments) if moments else emitted[name, key, number]
+        again = [start["at"] - known for start in starts if start["at"] > known]
+        assert not again, f"{name} of {number} was made again {again} ms after its outcome was recorded"
