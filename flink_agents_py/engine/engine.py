@@ -18,25 +18,18 @@ from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
 from flink_agents_py.engine.failpoints import hit
 from flink_agents_py.engine.journal import Journal
-from flink_agents_py.engine.keys import (
-    KeyEntry,
-    SequenceCache,
-    decode_pending,
-    decode_run,
-    encode_pending,
-    encode_run,
-    token_of,
-)
+from flink_agents_py.engine.keys import KeyEntry, RunRecord, token_of
 from flink_agents_py.engine.memories import Memories
 from flink_agents_py.engine.memory_observer import MemoryObserver, run_begin_event
 from flink_agents_py.engine.recorder import ActionRecorder, input_digest
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
-from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
+from flink_agents_py.engine.segments import SegmentedQueue
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.task import ActionTask
+from flink_agents_py.engine.unfinished import UnfinishedRuns
 from flink_agents_py.errors import StateRecordError
-from flink_agents_py.events import InputEvent, active, decode_event, encode_event
+from flink_agents_py.events import InputEvent, active, decode_event
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
@@ -46,11 +39,6 @@ if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
 
 log = logging.getLogger("flink_agents_py.engine")
-
-END_OF_INPUT = 2**63 - 1
-"""Event-time timers here fire before the last watermark passes: the lawful place to wait for what is unfinished."""
-RESUME_AT_END = END_OF_INPUT - 1
-"""Fires before those: every unfinished run is resumed first, so that all of them work while one is waited for."""
 
 _WAIT_SLICE_S = 0.05
 
@@ -93,7 +81,6 @@ class Engine:
         self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
         self._job = job_identity(plan).encode()
         self._state = state
-        self._scope = scope
         self._timers = timers
         self._clock = clock
         self._executor = executor
@@ -121,24 +108,30 @@ class Engine:
         )
         self._budget_s = config.get(AgentOptions.TIME_BUDGET) / 1000
         self._tick_ms = max(1, int(config.get(AgentOptions.PUMP_INTERVAL)))
-        self._resume_ms = max(1, int(config.get(AgentOptions.RESUME_TIMER_INTERVAL)))
         self._max_calls = config.get(AgentOptions.MAX_IN_FLIGHT)
         self._max_unfinished = self._max_calls + config.get(AgentOptions.MAX_QUEUED)
-        self._active: dict[Any, KeyEntry] = {}
-        self._waiting_inputs = 0
         self._segments = segments
-        self._sequences = SequenceCache(config.get(AgentOptions.SEQUENCE_CACHE_SIZE))
+        self._unfinished = UnfinishedRuns(
+            state,
+            scope,
+            timers,
+            clock,
+            resume_ms=max(1, int(config.get(AgentOptions.RESUME_TIMER_INTERVAL))),
+            cache_size=config.get(AgentOptions.SEQUENCE_CACHE_SIZE),
+            segments=segments,
+            rebuild=self._rebuild,
+        )
+        self._active = self._unfinished.active
         self._to_drive: deque[KeyEntry] = deque()
-        self._dirty: list[KeyEntry] = []
         self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
-        self._scope_of: KeyEntry | None = None  # whose key the scope is at, if it was switched in this callback
 
     # --- callbacks --------------------------------------------------------------------------------------------------
 
     @property
     def saturated(self) -> bool:
         """Whether the host should wait (:meth:`wait_slice`) before it hands in the next input (S13)."""
-        return self._desk.load >= self._max_calls or len(self._active) + self._waiting_inputs >= self._max_unfinished
+        waiting = len(self._active) + self._unfinished.waiting_inputs
+        return self._desk.load >= self._max_calls or waiting >= self._max_unfinished
 
     def process(
         self,
@@ -156,21 +149,17 @@ class Engine:
         deadline = self._begin()
         self.stats.inputs += 1
         token = key if type(key) is str else token_of(key)
+        unfinished = self._unfinished
         entry = self._active.get(token) if self._active else None
         stored = 0
         if entry is None:
-            cached = self._sequences.get(token)
-            stored = (self._state.sequence.get() or 0) if cached is None else cached
+            stored = unfinished.stored(token)
             if stored & 1:
                 entry = self._resume(token, key, stored)
         if entry is not None:
             if moment is not None:
                 timestamp, watermark = moment.timestamp(), moment.watermark()
-            self._state.pending.put(str(entry.tail), encode_pending(value, timestamp, watermark))
-            entry.tail += 1
-            self._waiting_inputs += 1
-            if self._segments is not None:
-                self._segments.arrive(NO_WATERMARK if watermark is None else watermark)
+            unfinished.put_input(entry, value, timestamp, watermark)
         else:
             sequence = (stored >> 1) + 1
             run = self._new_run(key, sequence, value, timestamp, watermark)
@@ -182,13 +171,10 @@ class Engine:
                 if self.recorder is not None:
                     self.recorder.end(run)
                 self._state.sequence.put(sequence << 1)
-                self._sequences.put(token, sequence << 1)
+                unfinished.sequences.put(token, sequence << 1)
             else:
                 run.fix_moment()
-                entry = self._enlist(token, run, stored)
-                if self._segments is not None:
-                    self._segments.arrive(run.arrival_watermark)
-                self._mark(entry)
+                entry = unfinished.add(token, run, stored)
                 if run.ready or run.events:
                     self._queue(entry)
         if self._active or self._desk.in_flight:
@@ -205,7 +191,7 @@ class Engine:
         token = token_of(key)
         entry = self._active.get(token) or self._resume_if_unfinished(token, key)
         if entry is not None:
-            self._arm_entry(entry)  # the scope is still at this key
+            self._unfinished.arm(entry)  # the scope is still at this key
         if self._expiry is not None:
             self._expiry.timer(token, unfinished=entry is not None)
         self._pump(deadline)
@@ -271,7 +257,7 @@ class Engine:
 
     def _begin(self) -> float:
         self.thread = get_ident()
-        self._scope_of = None
+        self._unfinished.begin_callback()
         return self._clock.monotonic_s() + self._budget_s
 
     def _pump(self, deadline: float) -> None:
@@ -287,7 +273,7 @@ class Engine:
                 self._drain()  # more may have completed meanwhile; saves a tick
         if self.recorder is not None:
             self._commit()
-        self._settle_entries()
+        self._unfinished.settle()
         self._arm_pump()
         hit("before-emit")
 
@@ -307,8 +293,8 @@ class Engine:
 
     def _drive_entry(self, entry: KeyEntry, deadline: float) -> None:
         """Drive the key's run, and the inputs that wait behind it, until it suspends or nothing is left (S1)."""
-        self._enter(entry)
-        self._mark(entry)
+        self._unfinished.enter(entry)
+        self._unfinished.mark(entry)
         while True:
             run = entry.run
             if not self._driver.drive(run, deadline):
@@ -321,20 +307,10 @@ class Engine:
                 self.recorder.end(run)
             if self._segments is not None:
                 self._segments.complete(run.arrival_watermark)
-            if entry.head == entry.tail:
+            waiting = self._unfinished.take_input(entry)
+            if waiting is None:
                 return
-            number = str(entry.head)
-            text = self._state.pending.get(number)
-            if text is None:
-                raise StateRecordError(
-                    f"the waiting input {number} of key {run.key!r} is missing",
-                    where="keyed state agent.pending",
-                    fix="restore a savepoint written by this operator; state was changed from outside",
-                )
-            self._state.pending.remove(number)
-            entry.head += 1
-            self._waiting_inputs -= 1
-            value, timestamp, watermark = decode_pending(text)
+            value, timestamp, watermark = waiting
             run.entry = None
             entry.run = self._new_run(run.key, run.sequence + 1, value, timestamp, watermark)
             entry.run.entry = entry
@@ -354,60 +330,19 @@ class Engine:
             run.events.appendleft(run_begin_event(run, event))
         return run
 
-    # --- state ------------------------------------------------------------------------------------------------------
-
-    def _settle_entries(self) -> None:
-        """Bring keyed state up to date for every key touched in this callback."""
-        dirty = self._dirty
-        if not dirty:
-            return
-        for entry in dirty:
-            entry.dirty = False
-            self._enter(entry)
-            run = entry.run
-            unfinished = not run.done
-            stored = run.sequence << 1 | unfinished
-            if stored != entry.stored_sequence:
-                self._state.sequence.put(stored)
-                entry.stored_sequence = stored
-            self._sequences.put(entry.token, stored)
-            if unfinished:
-                run.flush_memory()
-                self._state.run.put(
-                    encode_run(
-                        run,
-                        [encode_event(event) for event in run.events],
-                        [task.to_json() for task in (*run.tasks, *run.ready)],
-                    )
-                )
-                entry.persisted = True
-                self._arm_entry(entry)
-            else:
-                if entry.persisted:
-                    self._state.run.clear()
-                if entry.drain_armed:
-                    self._timers.delete_event_time(RESUME_AT_END)
-                del self._active[entry.token]
-                run.entry = None
-        dirty.clear()
-
     def _resume_if_unfinished(self, token: Any, key: Any) -> KeyEntry | None:
-        stored = self._sequences.get(token)
-        if stored is None:
-            stored = self._state.sequence.get() or 0
-            self._sequences.put(token, stored)
+        stored = self._unfinished.stored(token)
+        self._unfinished.sequences.put(token, stored)
         return self._resume(token, key, stored) if stored & 1 else None
 
     def _resume(self, token: Any, key: Any, stored: int) -> KeyEntry:
-        """Rebuild the key's unfinished run from state; its actions start from the top, their journals answer (S12)."""
-        text = self._state.run.get()
-        if text is None:
-            raise StateRecordError(
-                f"key {key!r} has an unfinished run, but no record of it",
-                where="keyed state agent.run",
-                fix="restore a savepoint written by this operator; state was changed from outside",
-            )
-        record = decode_run(text)
+        entry = self._unfinished.resume(token, key, stored)
+        self._queue(entry)
+        self.stats.resumed += 1
+        return entry
+
+    def _rebuild(self, key: Any, record: RunRecord) -> Run:
+        """A run as its record tells; its actions start from the top, their journals answer (S12)."""
         run = Run(self._job, key, record.sequence, record.timestamp, record.watermark, self._memories)
         run.memory_ms = record.memory_ms
         if record.sensory:
@@ -426,57 +361,12 @@ class Engine:
                 )
             task = ActionTask(self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal))
             run.ready.append(task)
-        entry = self._enlist(token, run, stored)
-        numbers = list(map(int, self._state.pending.keys()))
-        if numbers:
-            entry.head, entry.tail = min(numbers), max(numbers) + 1
-            self._waiting_inputs += len(numbers)
-        if self._segments is not None:
-            self._segments.arrive(run.arrival_watermark)
-            for number in numbers:
-                _, _, arrival = decode_pending(self._state.pending.get(str(number)) or "")
-                self._segments.arrive(NO_WATERMARK if arrival is None else arrival)
-        entry.persisted = True
-        entry.drain_armed = True  # the timer came back with the state
-        self._queue(entry)
-        self.stats.resumed += 1
-        return entry
-
-    def _enlist(self, token: Any, run: Run, stored: int) -> KeyEntry:
-        """An entry for the key the scope is at."""
-        entry = KeyEntry(token, self._scope.current(), run)
-        entry.stored_sequence = stored
-        run.entry = entry
-        self._active[token] = entry
-        self._scope_of = entry
-        return entry
-
-    def _enter(self, entry: KeyEntry) -> None:
-        if self._scope_of is not entry:
-            self._scope.switch(entry.handle)
-            self._scope_of = entry
-
-    def _mark(self, entry: KeyEntry) -> None:
-        if not entry.dirty:
-            entry.dirty = True
-            self._dirty.append(entry)
+        return run
 
     def _queue(self, entry: KeyEntry) -> None:
         if not entry.queued:
             entry.queued = True
             self._to_drive.append(entry)
-
-    # --- timers -----------------------------------------------------------------------------------------------------
-
-    def _arm_entry(self, entry: KeyEntry) -> None:
-        """The two timers of a suspended key: coarse resume after a restart (S12), and end of input (S11)."""
-        now = self._clock.now_ms()
-        if entry.resume_at <= now:
-            entry.resume_at = (now // self._resume_ms + 2) * self._resume_ms
-            self._timers.processing_time(entry.resume_at)
-        if not entry.drain_armed:
-            entry.drain_armed = True
-            self._timers.event_time(RESUME_AT_END)
 
     def _arm_pump(self) -> None:
         now = self._clock.now_ms()
@@ -549,13 +439,12 @@ class Engine:
         if self.recorder is not None:
             self.recorder.call(call)
         if entry is not None:  # in its very first callback a run has none yet; that callback writes it anyway
-            self._mark(entry)
+            self._unfinished.mark(entry)
 
     def close(self) -> None:
         """Forget everything in memory; keyed state has what is needed to go on."""
         for entry in self._active.values():
             for task in (*entry.run.tasks, *entry.run.ready):
                 task.abandon()
-        self._active.clear()
+        self._unfinished.forget_all()
         self._to_drive.clear()
-        self._dirty.clear()

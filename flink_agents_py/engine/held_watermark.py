@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.engine.engine import RESUME_AT_END
 from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
+from flink_agents_py.engine.unfinished import RESUME_AT_END
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.ports import Clock, Timers, ValuePort

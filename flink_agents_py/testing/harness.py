@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.engine.calls import DurableCall
-from flink_agents_py.engine.engine import END_OF_INPUT, RESUME_AT_END, Engine, job_identity
+from flink_agents_py.engine.engine import Engine, job_identity
 from flink_agents_py.engine.held_watermark import HeldWatermark
 from flink_agents_py.engine.keys import decode_pending, decode_run
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.stats import Stats
+from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
 from flink_agents_py.local.ports import KeyedStore, StoredValue, TimerQueue
 from flink_agents_py.memory import MemoryObject
 from flink_agents_py.plan.plan import AgentPlan

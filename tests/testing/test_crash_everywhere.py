@@ -11,6 +11,7 @@ from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.journal import CallRecord, Journal
 from flink_agents_py.engine.task import ActionTask
+from flink_agents_py.engine.unfinished import UnfinishedRuns
 from flink_agents_py.events import OutputEvent
 from flink_agents_py.local.ports import StoredMap, StoredValue, TimerQueue
 from flink_agents_py.policies import RetryPolicy
@@ -69,7 +70,7 @@ def test_a_lost_waiting_input_is_caught(monkeypatch):
 
 
 def test_a_missing_resume_timer_is_caught(monkeypatch):
-    monkeypatch.setattr(Engine, "_arm_entry", lambda self, entry: None)
+    monkeypatch.setattr(UnfinishedRuns, "arm", lambda self, entry: None)
     monkeypatch.setattr(Engine, "_arm_pump", lambda self: None)
     with pytest.raises(AssertionError, match="no timer will ever resume them"):
         check()
@@ -94,7 +95,7 @@ def test_an_idempotency_key_shared_by_two_calls_is_caught(monkeypatch):
 
 
 def test_memory_that_leaks_out_of_an_unfinished_action_is_caught(monkeypatch):
-    honest_settle = Engine._settle_entries
+    honest_settle = UnfinishedRuns.settle
 
     def settle(self):
         for entry in self._dirty:
@@ -102,7 +103,7 @@ def test_memory_that_leaks_out_of_an_unfinished_action_is_caught(monkeypatch):
                 task.commit_memory()
         honest_settle(self)
 
-    monkeypatch.setattr(Engine, "_settle_entries", settle)
+    monkeypatch.setattr(UnfinishedRuns, "settle", settle)
     with pytest.raises(AssertionError, match=r"outputs differ|memory differ|calls differ|made again"):
         check()
 

@@ -9,7 +9,7 @@ from pyflink.common import Types
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 
 from flink_agents_py.config import AgentConfiguration
-from flink_agents_py.engine.engine import END_OF_INPUT
+from flink_agents_py.engine.unfinished import END_OF_INPUT
 from flink_agents_py.flink.internals import ProcessKeyScope, ThreadKeyScope, in_thread_mode, subtask_index
 from flink_agents_py.flink.settings import apply_settings
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
