@@ -27,7 +27,7 @@ def numbers(env: StreamExecutionEnvironment, count: int, keys: int, per_second: 
     text = Types.STRING().get_java_type_info()
     config = jvm.org.apache.flink.api.common.ExecutionConfig()
     generate = jvm.org.apache.flink.connector.datagen.functions.FromElementsGeneratorFunction(text, config, texts)
-    rate = jvm.org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy.perSecond(per_second)
+    rate = jvm.org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy.perSecond(float(per_second))
     source = Source(jvm.org.apache.flink.connector.datagen.source.DataGeneratorSource(generate, count, rate, text))
     # Parallelism 1, so that the inputs of a key are in order.
     return (
