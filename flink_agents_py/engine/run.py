@@ -7,9 +7,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from flink_agents_py.engine.keys import key_bytes
 from flink_agents_py.engine.memory import RunMemory
 from flink_agents_py.engine.segments import NO_WATERMARK
-from flink_agents_py.serde import canonical
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.keys import KeyEntry
@@ -102,7 +102,7 @@ class Run:
         """The 16 bytes of :attr:`id`."""
         known = self._id
         if known is None:
-            key = canonical(self.key)
+            key = key_bytes(self.key)
             known = self._id = blake2b(
                 b"%d:%b%d:%b%d" % (len(self._job), self._job, len(key), key, self.sequence), digest_size=16
             ).digest()

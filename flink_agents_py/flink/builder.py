@@ -13,6 +13,7 @@ from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, OutputTag
 
 from flink_agents_py.engine.driver import DEAD_LETTERS
+from flink_agents_py.engine.engine import job_identity
 from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError
 from flink_agents_py.flink.key_groups import SyntheticKeys
@@ -100,6 +101,7 @@ class FlinkBuilder(AgentBuilder):
         plan = AgentPlan.from_agent(
             agent, environment.get_config(), agent_name, shared_resources=environment.shared_resources
         )
+        job_identity(plan)  # what it would refuse on the workers, it refuses here
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
         if any(action.on_error == "dead_letter" for action in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())

@@ -10,7 +10,7 @@ import pytest
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.environment import AgentsExecutionEnvironment
-from flink_agents_py.errors import ActionFailedError, PipelineError
+from flink_agents_py.errors import ActionFailedError, ConfigError, PipelineError
 from flink_agents_py.events import InputEvent, OutputEvent
 from flink_agents_py.policies import RetryPolicy, Timeouts
 from tests.support.agents import agent_of
@@ -247,3 +247,33 @@ def test_several_actions_of_a_class():
             ctx.send_event(OutputEvent(2 * event.input))
 
     assert run(Doubling(), [{"key": "a", "value": 21}]) == [{"a": 42}]
+
+
+def test_an_action_state_store_needs_a_job_identifier(tmp_path):
+    agents = AgentsExecutionEnvironment.get_execution_environment()
+    agents.get_config().set("action-state-store.backend", "sqlite")
+    agents.get_config().set("action-state-store.url", str(tmp_path / "state.db"))
+    with pytest.raises(ConfigError, match="job-identifier is not set"):
+        agents.from_list([1]).apply(Agent().add_action("go", [InputEvent], lambda event, ctx: None)).to_list()
+
+
+def test_what_an_earlier_local_run_has_done_is_in_the_store(tmp_path):
+    made = []
+
+    def act(event, ctx):
+        made.append(event.input)
+        ctx.send_event(OutputEvent(ctx.durable_execute(len, event.input)))
+
+    def run():
+        agents = AgentsExecutionEnvironment.get_execution_environment()
+        agents.get_config().set("job-identifier", "words")
+        agents.get_config().set("action-state-store.backend", "sqlite")
+        agents.get_config().set("action-state-store.url", str(tmp_path / "state.db"))
+        return (
+            agents.from_list([{"key": "a", "value": "word"}])
+            .apply(Agent().add_action("go", [InputEvent], act))
+            .to_list()
+        )
+
+    assert run() == run() == [{"a": 4}]
+    assert made == ["word"]
