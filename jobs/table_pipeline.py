@@ -6,8 +6,8 @@ Usage::
 
 Input: JSON lines with ``product_id``, ``ts`` (ms since the epoch, a few seconds out of order) and ``text``; lines that
 are no review are left out. ``OUTPUT`` is a folder of JSON lines ``{"product_id", "minute", "reviews", "unhappy",
-"mean"}``: one for each product and minute (UTC), with the number of its reviews, how many of them are negative, and their
-mean sentiment in [-1, 1]. Files are complete when their names do not begin with a dot.
+"mean"}``: one for each product and minute (UTC), with the number of its reviews, how many of them are negative, and
+their mean sentiment in [-1, 1]. Files are complete when their names do not begin with a dot.
 
 The agent takes its time (``--seconds``, a random wait for each review), as one that asks a model would. The windows
 behind it are complete all the same: the watermark waits for the agent.

@@ -227,8 +227,8 @@ class FlinkBuilder(AgentBuilder):
     def _finished(self, stream: DataStream, layout: PlainLayout | HeldLayout, uid: str) -> DataStream:
         """With timestamps and watermarks of its own, or with no watermark rather than one that runs ahead."""
         if isinstance(layout, HeldLayout):
-            return layout.reassign(self._environment.step_environment, stream, f"{uid}:unpack")
-        return without_watermark(stream)
+            return layout.reassign(self._environment.step_environment, stream, uid)
+        return without_watermark(stream, f"{uid}:watermark")
 
 
 def key_type_of(key_selector: Callable[[Any], Any], declared: Any) -> TypeInformation:

@@ -57,6 +57,7 @@ class SyntheticKeys:
         start = self._env.from_collection([Row(self._encoded(key), None) for key in self.keys], type_info=row_type)
         start.name("agent start").uid(uid).set_parallelism(1)
         gateway = get_gateway()
+        keyed._j_data_stream.getTransformation().getInputs().get(0).setUid(f"{uid}:key")
         # Between a key-by's map and its exchange is the one place where a record can enter with a key of its own.
         with_keys = gateway.jvm.org.apache.flink.streaming.api.datastream.DataStream(
             self._env._j_stream_execution_environment, keyed._j_data_stream.getTransformation().getInputs().get(0)

@@ -95,16 +95,16 @@ class HeldLayout(PlainLayout):
         """A row that only reports progress; the table step drops it."""
         return Row(*self._nothing, 0, min(held, _LAST_MS), True)
 
-    def reassign(self, t_env: StreamTableEnvironment, stream: DataStream, name: str) -> DataStream:
+    def reassign(self, t_env: StreamTableEnvironment, stream: DataStream, uid: str) -> DataStream:
         """The outputs of ``stream`` with their own timestamps, and watermarks as they were held.
 
         Args:
             t_env: one made by :func:`step_environment`.
-            name: of the operator that unpacks, and its uid.
+            uid: what the uids of the steps begin with.
         """
         # An idle source upstream is none here: the operator may still have an input of it in work. So its word stops
         # here, and whoever holds the watermark back is never passed over.
-        stream = without_watermark(stream)
+        plain = without_watermark(stream, f"{uid}:watermark")
         columns = self.columns or [_VALUE]
         schema = (
             Schema.new_builder()
@@ -112,19 +112,39 @@ class HeldLayout(PlainLayout):
             .watermark(_ROW_TIME, f"TO_TIMESTAMP_LTZ({HELD}, 3)")
             .build()
         )
-        table = t_env.from_data_stream(stream, schema)
+        table = t_env.from_data_stream(plain, schema)
         table = table.filter(col(MARKER) == lit(False)).select(*[col(column) for column in (*columns, _ROW_TIME)])
         back = Schema.new_builder()
         for column, data_type in zip(columns, _column_types(table), strict=False):
             back = back.column(column, data_type)
         back = back.column_by_metadata(_ROW_TIME, DataTypes.TIMESTAMP_LTZ(3), "rowtime")
         held = t_env.to_changelog_stream(table, back.build())
-        return held if self.columns else held.map(_unpack, output_type=self.declared).name(name).uid(name)
+        _name_steps(held, plain, uid)
+        if not self.columns:
+            return held.map(_unpack, output_type=self.declared).name("unpack").uid(f"{uid}:unpack")
+        # The table's own type of the same rows is one that PyFlink's windows cannot keep in state in thread mode.
+        held._j_data_stream.getTransformation().setOutputType(self.declared.get_java_type_info())
+        return held
 
 
-def without_watermark(stream: DataStream) -> DataStream:
+def _name_steps(last: DataStream, first: DataStream, uid: str) -> None:
+    """Give every step between the two a uid.
+
+    They have no state, but the uids Flink makes up depend on the parallelism and on the rest of the job, and it refuses
+    a savepoint in which one of them seems to have finished while its neighbours have not.
+    """
+    step, until = last._j_data_stream.getTransformation(), first._j_data_stream.getTransformation().getId()
+    number = 0
+    while step.getId() != until:
+        if step.getUid() is None:
+            step.setUid(f"{uid}:step {number}")
+        number += 1
+        step = step.getInputs().get(0)
+
+
+def without_watermark(stream: DataStream, uid: str) -> DataStream:
     """The stream without the watermarks, and the word of idle sources, that Flink has forwarded around the operator."""
-    return stream.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks())
+    return stream.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks()).uid(uid)
 
 
 def step_environment(env: StreamExecutionEnvironment) -> StreamTableEnvironment:

@@ -85,6 +85,21 @@ class Look(KeyedProcessFunction):
         yield {"kind": self._kind, "number": number, "timestamp": ctx.timestamp(), "watermark": watermark}
 
 
+class Watermarks(KeyedProcessFunction):
+    """Every watermark that comes by: a timer waits behind the present one, always."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[dict[str, Any]]:
+        service = ctx.timer_service()
+        service.register_event_time_timer(max(service.current_watermark() or 0, 0) + 1)
+        yield from ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[dict[str, Any]]:
+        watermark = ctx.timer_service().current_watermark()
+        if watermark < 2**62:
+            ctx.timer_service().register_event_time_timer(watermark + 1)
+            yield {"kind": "watermark", "watermark": watermark}
+
+
 def source(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> DataStream:
     """Rows with timestamps and watermarks; ``idle``: beside a source that never says a word, and is marked idle."""
     ordered = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(2 * STEP_MS))
@@ -122,8 +137,12 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     config.set("marker", spec.get("marker", ""))
     for key, value in spec.get("config", {}).items():
         config.set(key, value)
-    built = agents.from_datastream(source(env, spec), lambda row: row[0], Types.STRING())
+    event_time = spec.get("event_time", True)
+    built = agents.from_datastream(source(env, spec), lambda row: row[0], Types.STRING(), event_time=event_time)
     built.apply(SlowAgent(), side_outputs={"thirds": Types.LONG()})
+    if not event_time:  # windows would refuse records without timestamps
+        append_to(look_at(built.to_datastream(output_type(packed=True)), "output"), spec["outputs"], "append looks")
+        return
     packed = spec.get("packed", False)
     stream = built.to_datastream(output_type(packed=packed))
     windows = (
@@ -139,3 +158,7 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     append_to(told, spec["outputs"], "append late")
     append_to(look_at(stream, "output"), spec["outputs"], "append looks")
     append_to(look_at(built.side_output("thirds"), "third"), spec["outputs"], "append thirds")
+    watermarks = stream.key_by(lambda _: "all", key_type=Types.STRING()).process(
+        Watermarks(), Types.PICKLED_BYTE_ARRAY()
+    )
+    append_to(watermarks.uid("watermarks"), spec["outputs"], "append watermarks")
