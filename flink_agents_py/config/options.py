@@ -84,14 +84,7 @@ class AgentOptions:
         "that was 40 % of the operator's time.",
         minimum=0,
     )
-    BUNDLE_SIZE = ConfigOption(
-        "bundle-size",
-        int,
-        1,
-        "Records per bundle in process mode. More are faster, and unsafe: PyFlink registers the timers of the bundle "
-        "that a checkpoint flushes after the checkpoint, so runs suspended in it are restored and never resumed.",
-        minimum=1,
-    )
+    BUNDLE_SIZE = ConfigOption("bundle-size", int, 1000, "Records per bundle in process mode.", minimum=1)
     BUNDLE_TIME = ConfigOption(
         "bundle-time", int, 10, "Longest wait for a bundle in process mode.", unit="ms", minimum=1
     )
@@ -102,11 +95,7 @@ class AgentOptions:
         "Hold the watermark back until the inputs before it are done; off only to see what windows lose without.",
     )
     UNALIGNED_CHECKPOINTS = ConfigOption(
-        "unaligned-checkpoints",
-        bool,
-        True,
-        "Let barriers overtake records, so that checkpoints pass backpressure. In process mode they do not unless this "
-        "is set: a barrier could overtake the registration of timers (see bundle-size).",
+        "unaligned-checkpoints", bool, True, "Let barriers overtake records, so that checkpoints pass backpressure."
     )
     BUFFER_TIMEOUT = ConfigOption(
         "buffer-timeout", int, 10, "Longest wait of a record in a network buffer.", unit="ms", minimum=0

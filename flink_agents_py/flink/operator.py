@@ -159,11 +159,6 @@ class AgentOperator(KeyedProcessFunction):
                 held.tick(timestamp, watermark)
                 if not (may_be_synthetic(key) and held.watch(key, watermark)):
                     engine.timer(key)
-        elif timestamp == RESUME_AT_END and self._copies_input:
-            # In process mode a timer set here may reach Flink only after the last watermark has passed: wait at once.
-            # Runs that this attempt knows of go on meanwhile; only those still to be resumed come one by one.
-            engine.resume(key)
-            return self._finish(key)
         elif timestamp == RESUME_AT_END:
             handle = self._scope.current()
             if engine.resume(key):
@@ -209,7 +204,6 @@ class AgentOperator(KeyedProcessFunction):
     def _finish(self, key: Any) -> Iterator[Any]:
         """End of input (S11): nothing follows any more, so waiting here is lawful."""
         engine = self._engine
-        yield from self._emissions()
         while engine.unfinished(key):
             engine.wait_slice()
             yield from self._emissions()

