@@ -28,10 +28,16 @@ from flink_agents_py.testing.calls import PendingCall
 from flink_agents_py.testing.clock import VirtualClock
 from flink_agents_py.testing.crash import CrashReport, Scenario, crash_everywhere
 from flink_agents_py.testing.harness import AgentHarness, Snapshot
+from flink_agents_py.testing.openai_replies import ModelFault, ModelReply, ModelRequest
+from flink_agents_py.testing.openai_server import OpenAIServer
 
 __all__ = [
     "AgentHarness",
     "CrashReport",
+    "ModelFault",
+    "ModelReply",
+    "ModelRequest",
+    "OpenAIServer",
     "PendingCall",
     "Scenario",
     "Snapshot",
