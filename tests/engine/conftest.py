@@ -1,4 +1,4 @@
-"""Counts the crash points that the tests of this folder try, and says so in the summary."""
+"""Counts the crash points that the tests of this folder try and says so in the summary; an action state store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from flink_agents_py.testing import CrashReport, Scenario, crash_everywhere
+from tests.support.recorded import bodies
+from tests.support.stores import StoreOfJob
 
 _TOTAL = pytest.StashKey[CrashReport]()
 _VIOLATIONS = pytest.StashKey[int]()
@@ -39,3 +41,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             f"crash points tried: {total.points:,}, violations: {violations} "
             f"(calls answered from journals: {total.replayed_calls:,}, made again: {total.repeated_calls:,})"
         )
+
+
+@pytest.fixture
+def store() -> StoreOfJob:
+    """An empty store, and no body of an action counted yet."""
+    bodies.clear()
+    return StoreOfJob()
