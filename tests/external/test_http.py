@@ -1,4 +1,4 @@
-"""The HTTP client of handlers against a server that fails: codes, timeouts told apart, bounded bodies, no repetition."""
+"""HTTP client of handlers against a server that fails: codes, timeouts told apart, bodies bounded, nothing sent twice."""
 
 from __future__ import annotations
 
