@@ -235,3 +235,53 @@ class PipelineError(FlinkAgentsError):
     """The builder was used in the wrong order, or with an input it does not take."""
 
     code = "FA504"
+
+
+class SecretError(FlinkAgentsError):
+    """A secret that an argument refers to is not there on the worker; the message names the reference alone."""
+
+    code = "FA505"
+
+
+# --- FA7xx: models and tools ----------------------------------------------------------------------------------------
+
+
+class ModelError(FlinkAgentsError):
+    """A model did not answer as it should.
+
+    ``status`` is the HTTP status where there is one, ``retry_after`` the seconds the service asks to wait.
+    """
+
+    code = "FA700"
+    status: int | None = None
+    retry_after: float | None = None
+
+
+class ModelUnavailableError(ModelError):
+    """A model service is busy, limits the rate, fails on its side or cannot be reached: worth another attempt."""
+
+    code = "FA701"
+
+
+class ModelRequestError(ModelError):
+    """A model service refuses the request (key, model name, parameters, size): another attempt would change nothing."""
+
+    code = "FA702"
+
+
+class StructuredOutputError(ModelError):
+    """A model's answer does not fit the output schema, also after the model was asked to repair it."""
+
+    code = "FA703"
+
+
+class MaxIterationsError(ModelError):
+    """A model went on asking for tools until the limit of iterations."""
+
+    code = "FA704"
+
+
+class ToolError(FlinkAgentsError):
+    """A tool cannot be called as asked: it does not exist, or its arguments do not fit."""
+
+    code = "FA705"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from flink_agents_py.config import AgentConfiguration
 
 
 class ResourceType(Enum):
@@ -30,18 +33,68 @@ class ResourceType(Enum):
 GetResource = Callable[[str, ResourceType], Any]
 
 
+class ResourceContext(Protocol):
+    """What a resource sees of the agent it belongs to."""
+
+    @property
+    def config(self) -> AgentConfiguration:
+        """The agent's configuration."""
+
+    def get_resource(self, name: str, type: ResourceType) -> Any:
+        """Another resource of the agent, built on first use.
+
+        Raises:
+            UnknownResourceError: nobody declared it.
+        """
+
+    def names(self, type: ResourceType) -> list[str]:
+        """Names of the declared resources of a type."""
+
+
 class Resource:
     """Base of resources that are built on the worker.
 
     The constructor gets the descriptor's arguments as keywords, plus ``get_resource(name, type)`` if it declares a
-    parameter of that name: the way to reach the resources it depends on.
+    parameter of that name: the way to reach the resources it depends on. An argument may also come from the agent's
+    configuration, under the key ``ClassName.argument``, which wins over the descriptor. After construction
+    :attr:`resource_context` is there, then :meth:`open` is called.
     """
+
+    secret_arguments: ClassVar[frozenset[str]] = frozenset()
+    """Arguments that hold secrets: given as a reference (:mod:`flink_agents_py.resources.secrets`), never in the open."""
+
+    # In the instance's dictionary, past pydantic: subclasses may be models, or may never call super().__init__().
+
+    @property
+    def resource_context(self) -> ResourceContext | None:
+        """What the resource sees of its agent; ``None`` for one built outside of a plan."""
+        context: ResourceContext | None = vars(self).get("_resource_context")
+        return context
+
+    @property
+    def metric_group(self) -> Any:
+        """Where the resource counts what it does; ``None`` where nobody collects metrics."""
+        return vars(self).get("_metric_group")
+
+    def bind(self, context: ResourceContext) -> None:
+        """Called by the framework between construction and :meth:`open`."""
+        vars(self)["_resource_context"] = context
+
+    def set_metric_group(self, metric_group: Any) -> None:
+        """Called by the framework where metrics are collected."""
+        vars(self)["_metric_group"] = metric_group
 
     def open(self) -> None:
         """Called once, after construction, before the first use; the place for connections and warm-up."""
 
     def close(self) -> None:
         """Called once, in reverse order of construction, when the worker stops."""
+
+
+class ModelResource(Resource, BaseModel):
+    """Base of resources that declare their arguments as pydantic fields."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", protected_namespaces=())
 
 
 class ResourceDescriptor:
@@ -73,3 +126,5 @@ class SerializableResource(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     resource_type: ClassVar[ResourceType]
+    function_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold a function: the plan carries a reference to it, or the function itself by value."""
