@@ -61,7 +61,7 @@ class Resource:
     """
 
     secret_arguments: ClassVar[frozenset[str]] = frozenset()
-    """Arguments that hold secrets: given as a reference (:mod:`flink_agents_py.resources.secrets`), never in the open."""
+    """Arguments that hold secrets: given by reference (:mod:`flink_agents_py.resources.secrets`), never in the open."""
 
     # In the instance's dictionary, past pydantic: subclasses may be models, or may never call super().__init__().
 

@@ -262,9 +262,11 @@ class BaseChatModelSetup(ModelResource):
         context = self.resource_context
         whole = [] if context is None else [context.get_resource(n, ResourceType.MCP_SERVER) for n in self.mcp_servers]
         for server in self._servers:
-            for metadata in await server.alist_tools():
-                if metadata.name in self._remote or server in whole:
-                    offered.append(OfferedTool(metadata=metadata))
+            offered += [
+                OfferedTool(metadata=metadata)
+                for metadata in await server.alist_tools()
+                if metadata.name in self._remote or server in whole
+            ]
         return offered
 
     def _answered(self, answer: ChatMessage) -> ChatMessage:

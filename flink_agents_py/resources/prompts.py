@@ -1,4 +1,4 @@
-"""Prompts: texts or messages with ``{name}`` in them; nothing else in braces is touched, so JSON in a prompt is safe."""
+"""Prompts: texts or messages with ``{name}`` in them; other braces are left alone, so JSON in a prompt is safe."""
 
 from __future__ import annotations
 

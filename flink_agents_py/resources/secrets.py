@@ -1,8 +1,9 @@
 """Secrets by reference: what the plan, logs and errors carry is where a secret is, never the secret.
 
-A reference is the whole value of a secret argument (``api_key="env:OPENAI_API_KEY"``, ``password="file:/run/db"``) or part of a longer text (``{"Authorization": "Bearer ${env:TOKEN}"}``). It is resolved on the worker, when the resource
-is built: ``env`` in the environment of the worker's process, ``file`` as the content of a file there, without the
-white space around it.
+A reference is the whole value of a secret argument, ``api_key="env:OPENAI_API_KEY"`` or ``password="file:/run/db"``, or
+part of a longer text, ``{"Authorization": "Bearer ${env:TOKEN}"}``. It is resolved on the worker, when the resource is
+built: ``env`` in the environment of the worker's process, ``file`` as the content of a file there, without the white
+space around it.
 """
 
 from __future__ import annotations
