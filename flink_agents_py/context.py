@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.events import Event
     from flink_agents_py.memory import MemoryObject
+    from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.policies import RetryPolicy, Timeouts
     from flink_agents_py.resources.base import ResourceType
 
@@ -81,6 +82,49 @@ class RunnerContext(ABC):
     @abstractmethod
     def sensory_memory(self) -> MemoryObject:
         """Memory of this run, gone when the run ends."""
+
+    # --- what others can see ----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def agent_metric_group(self) -> MetricGroup:
+        """Metrics of the agent, one set per subtask; on Flink they are in the operator's metric group."""
+
+    @property
+    @abstractmethod
+    def action_metric_group(self) -> MetricGroup:
+        """Metrics of this action: the group ``action``, ``<name>`` inside that of the agent."""
+
+    @property
+    @abstractmethod
+    def replaying(self) -> bool:
+        """Whether the newest durable call was answered by its record: what is counted from it has been counted."""
+
+    @abstractmethod
+    def observe(self, kind: str, **fields: Any) -> None:
+        """Write a line of your own into the event log (and an event into the span), if there is one.
+
+        Args:
+            kind: of the line; ``run``, ``event``, ``action``, ``call`` and ``retry`` are the framework's.
+            fields: JSON-like values.
+        """
+
+    def record_usage(self, model: str, prompt_tokens: int, completion_tokens: int, cost: float = 0.0) -> None:
+        """Count tokens of a model call, in the metrics of this action and in the event log; nothing on a replay.
+
+        Args:
+            model: name of the model, label of the metrics ``promptTokens``, ``completionTokens`` and ``costMicros``.
+            cost: in the currency of your choice; the metric counts millionths of it.
+        """
+        if self.replaying:
+            return
+        group = self.action_metric_group.get_sub_group("model", model)
+        group.get_counter("promptTokens").inc(prompt_tokens)
+        group.get_counter("completionTokens").inc(completion_tokens)
+        group.get_counter("costMicros").inc(round(cost * 1_000_000))
+        self.observe(
+            "usage", model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost
+        )
 
     # --- effects ----------------------------------------------------------------------------------------------------
 

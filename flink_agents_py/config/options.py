@@ -215,6 +215,56 @@ class AgentOptions:
         "Whether each run begins with an event that has all of short-term memory in it.",
     )
 
+    EVENT_LOG_LEVEL = ConfigOption(
+        "event-log.level",
+        str,
+        "OFF",
+        "How much of events, actions and calls is written to the event log: nothing, shortened, or everything. "
+        "event-log.type.<EVENT TYPE>.level says it for one type, or for all types that begin with the same words.",
+        choices=("OFF", "STANDARD", "VERBOSE"),
+    )
+    EVENT_LOG_DESTINATION = ConfigOption(
+        "event-log.destination",
+        str,
+        "file",
+        "Where the event log goes: a file per subtask, the Python logger flink_agents_py.events, or neither.",
+        choices=("file", "logger", "none"),
+    )
+    EVENT_LOG_DIRECTORY = ConfigOption[str | None](
+        "event-log.directory",
+        str,
+        None,
+        "Where on the workers the files are, flink-agents-py in the system's folder for temporary files if not given.",
+    )
+    EVENT_LOG_SIDE_OUTPUT = ConfigOption(
+        "event-log.side-output",
+        bool,
+        False,
+        "Whether lines of the event log also leave the operator, as text, in the side output event-log.",
+    )
+    EVENT_LOG_MAX_STRING_LENGTH = ConfigOption(
+        "event-log.standard.max-string-length", int, 2000, "Characters of a text before it is cut.", minimum=1
+    )
+    EVENT_LOG_MAX_ARRAY_ELEMENTS = ConfigOption(
+        "event-log.standard.max-array-elements", int, 20, "Elements of a list before it is cut.", minimum=1
+    )
+    EVENT_LOG_MAX_DEPTH = ConfigOption(
+        "event-log.standard.max-depth", int, 5, "Containers in containers before they are cut.", minimum=1
+    )
+    METRICS = ConfigOption("metrics", bool, True, "Whether the operator reports metrics to Flink.")
+    OTEL_SPANS = ConfigOption(
+        "otel.spans",
+        bool,
+        False,
+        "Whether runs, actions and calls become OpenTelemetry spans (extra otel; its own variables say where they go).",
+    )
+    KEEP_FRAMEWORK_FRAMES = ConfigOption(
+        "errors.keep-framework-frames",
+        bool,
+        False,
+        "Whether tracebacks of failed actions keep the frames of this package, to look into the framework itself.",
+    )
+
     @classmethod
     def all(cls) -> dict[str, ConfigOption[Any]]:
         """Every option by key."""

@@ -20,7 +20,7 @@ from flink_agents_py.policies import retry_after_of
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
-    from flink_agents_py.engine.ports import CallExecutor, Clock
+    from flink_agents_py.engine.ports import CallExecutor, Clock, RunObserver
     from flink_agents_py.engine.stats import Stats
 
 _ATTEMPT, _TOTAL, _DUE = "attempt", "total", "due"
@@ -53,7 +53,9 @@ class CallDesk:
         settled: Callable[[DurableCall], None],
         changed: Callable[[DurableCall], None],
         deferred: bool = False,
+        watch: RunObserver | None = None,
     ) -> None:
+        self._watch = watch
         self._executor = executor
         self._clock = clock
         self._stats = stats
@@ -80,6 +82,11 @@ class CallDesk:
     def load(self) -> int:
         """Calls in flight or waiting for a place."""
         return len(self._in_flight) + len(self._waiting) + len(self._waiting_threaded)
+
+    @property
+    def waiting(self) -> int:
+        """Calls waiting for a place."""
+        return len(self._waiting) + len(self._waiting_threaded)
 
     @property
     def in_flight(self) -> int:
@@ -157,6 +164,8 @@ class CallDesk:
         record.started_ms = record.started_ms or self._clock.now_ms()
         record.attempts += 1
         self._stats.attempts += 1
+        if self._watch is not None:
+            self._watch.call_attempted(call)
         try:
             result = call.func(*call.args, **call.kwargs)  # type: ignore[misc]
             if inspect.iscoroutine(result):
@@ -200,6 +209,8 @@ class CallDesk:
         call.record.due_ms = 0
         self._note(call)
         self._stats.attempts += 1
+        if self._watch is not None:
+            self._watch.call_attempted(call)
         self._in_flight[number] = (call, threaded)
         self._threaded += threaded
         self._stats.in_flight_max = max(self._stats.in_flight_max, len(self._in_flight))
@@ -222,7 +233,9 @@ class CallDesk:
             # A retry that could only start after the deadline is none: report the error now, while it is still news.
             if total is None or due < call.record.started_ms + round(total * 1000):
                 call.record.due_ms = due
-                self._stats.retries += 1
+                self._stats.retried(error)
+                if self._watch is not None:
+                    self._watch.call_retried(call, error, delay)
                 self._note(call)
                 self._push(due, _DUE, call)
                 return
@@ -289,6 +302,8 @@ class CallDesk:
             record.payload, call.error = encode_error(error)
             record.status = RAISED
         call.done = True
+        if self._watch is not None:
+            self._watch.call_ended(call, replayed=False)
         if call.task.journal is not None:
             call.task.journal.changed(call.ordinal)
 

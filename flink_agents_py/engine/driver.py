@@ -25,13 +25,14 @@ log = logging.getLogger("flink_agents_py.engine")
 DEAD_LETTERS = "dead-letters"
 
 _OUTPUT = OutputEvent.EVENT_TYPE
+_OUTCOMES = {"skip": "skipped", "dead_letter": "dead-letter"}
 _NO_LOOP = re.compile("no (running|current) event loop")
 
 
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned")
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch")
 
     def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
         self._engine = engine
@@ -39,6 +40,7 @@ class RunDriver:
         self._monotonic = engine.monotonic_s
         self._observer = engine.observer
         self._recorder = engine.recorder
+        self._watch = engine.watch
         self._warned: set[str] = set()
 
     def drive(self, run: Run, deadline: float) -> bool:
@@ -65,6 +67,8 @@ class RunDriver:
         """Make tasks of an event, or an output."""
         engine = self._engine
         engine.stats.events += 1
+        if self._watch is not None:
+            self._watch.event(run, event)
         event_type = event.type
         if event_type == _OUTPUT:
             output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
@@ -104,6 +108,8 @@ class RunDriver:
                     return
                 route = task.route
                 event = task.event
+                if self._watch is not None:
+                    self._watch.action_began(task)
                 cls = route.event_class
                 if cls is not None and not isinstance(event, cls):
                     event = cls.from_event(event)
@@ -157,6 +163,8 @@ class RunDriver:
         self._refuse_if_left(task)
         if self._observer is not None:
             self._observer.observe(task)
+        if self._watch is not None:
+            self._watch.action_ended(task, "recalled" if recalled else "finished")
         self._close(task, report=True)
         if self._recorder is not None and not recalled:
             self._recorder.finished(task)
@@ -168,6 +176,7 @@ class RunDriver:
             for tag, value in task.side_outputs:
                 side_outputs.append((tag, value, run))
         self._engine.stats.actions += 1
+        task.route.executed += 1
 
     def _close(self, task: ActionTask, *, report: bool) -> None:
         task.closed = True
@@ -195,6 +204,9 @@ class RunDriver:
         task.abandon()  # its coroutine is still suspended, or was never started, where the engine refused to go on
         self._close(task, report=False)
         policy = task.route.on_error
+        if self._watch is not None:
+            fails = policy == "fail" or isinstance(error, JournalMismatchError)
+            self._watch.action_ended(task, "failed" if fails else _OUTCOMES[policy], error)
         if policy == "fail" or isinstance(error, JournalMismatchError):
             raise ActionFailedError(
                 f"action {task.route.name} failed: {type(error).__name__}: {message_of(error)}",

@@ -25,16 +25,17 @@ from flink_agents_py.engine.recorder import ActionRecorder, input_digest
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.segments import SegmentedQueue
-from flink_agents_py.engine.stats import Stats
+from flink_agents_py.engine.stats import Levels, Stats
 from flink_agents_py.engine.task import ActionTask
 from flink_agents_py.engine.unfinished import UnfinishedRuns
 from flink_agents_py.errors import ConfigError, StateRecordError
 from flink_agents_py.events import InputEvent, active, decode_event
+from flink_agents_py.metrics import MetricGroup
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.memory import RunMemory
-    from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, Timers
+    from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
 
@@ -70,6 +71,7 @@ class Engine:
         plan: the agent's plan; the engine resolves all actions at once.
         segments: holds the watermark back (S10); ``None`` for pipelines without event time.
         store: open for this job; finished calls and actions are written through to it (S5, S9).
+        watch: told what runs do; ``None`` costs an attribute test at each place.
     """
 
     def __init__(
@@ -83,8 +85,11 @@ class Engine:
         *,
         segments: SegmentedQueue | None = None,
         store: ActionStateStore | None = None,
+        watch: RunObserver | None = None,
     ) -> None:
         self.plan = plan
+        self.watch = watch
+        self.metrics = MetricGroup()
         self.config = config = plan.config
         self.stats = Stats()
         self.effects = Effects()
@@ -116,6 +121,7 @@ class Engine:
             settled=self._call_settled,
             changed=self._call_changed,
             deferred=store is not None,
+            watch=watch,
         )
         self._budget_s = config.get(AgentOptions.TIME_BUDGET) / 1000
         self._tick_ms = max(1, int(config.get(AgentOptions.PUMP_INTERVAL)))
@@ -131,6 +137,7 @@ class Engine:
             cache_size=config.get(AgentOptions.SEQUENCE_CACHE_SIZE),
             segments=segments,
             rebuild=self._rebuild,
+            stats=self.stats,
         )
         self._active = self._unfinished.active
         self._to_drive: deque[KeyEntry] = deque()
@@ -179,6 +186,8 @@ class Engine:
                 # The fast path: nothing but memory and the sequence number is written.
                 run.flush_memory()
                 self.stats.runs += 1
+                if self.watch is not None:
+                    self.watch.run_ended(run)
                 if self.recorder is not None:
                     self.recorder.end(run)
                 self._state.sequence.put(sequence << 1)
@@ -223,6 +232,14 @@ class Engine:
     def idle(self) -> bool:
         """Whether nothing is unfinished in this subtask, as far as this attempt has seen."""
         return not self._active
+
+    def levels(self) -> Levels:
+        """How much there is of everything right now."""
+        return Levels(self._desk.in_flight, self._desk.waiting, len(self._active), self._unfinished.waiting_inputs)
+
+    def executed(self) -> dict[str, int]:
+        """How often each action has finished, by name."""
+        return {name: route.executed for name, route in self._routes.items()}
 
     @property
     def has_work(self) -> bool:
@@ -314,6 +331,8 @@ class Engine:
                 return
             run.flush_memory()
             self.stats.runs += 1
+            if self.watch is not None:
+                self.watch.run_ended(run)
             if self.recorder is not None:
                 self.recorder.end(run)
             if self._segments is not None:
@@ -337,6 +356,8 @@ class Engine:
         if self.recorder is not None:
             run.input_digest = input_digest(value)
             self.recorder.begin(run)
+        if self.watch is not None:
+            self.watch.run_began(run, resumed=False)
         if self._announces_runs:
             run.events.appendleft(run_begin_event(run, event))
         return run
@@ -361,6 +382,8 @@ class Engine:
         if self.recorder is not None:
             run.input_digest = record.input_digest
             self.recorder.begin(run)
+        if self.watch is not None:
+            self.watch.run_began(run, resumed=True)
         run.events.extend(decode_event(event, self._event_classes) for event in record.events)
         for name, event, journal in record.tasks:
             route = self._routes.get(name)

@@ -6,7 +6,13 @@ The same engine runs on Flink keyed state, on dictionaries (``local``) and under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.run import Run
+    from flink_agents_py.engine.task import ActionTask
+    from flink_agents_py.events import Event
 
 
 class ValuePort(Protocol):
@@ -101,7 +107,31 @@ class CallExecutor(Protocol):
         """Block until a completion is there, or until the timeout."""
 
 
-class Metrics(Protocol):
-    """Counters by name; names are those of ``parity.md`` where it has one."""
+class RunObserver(Protocol):
+    """Is told what runs do, while they do it: event log, spans. It must not raise, and changes nothing.
 
-    def count(self, name: str, amount: int = 1) -> None: ...
+    An engine without one pays an attribute test at each of these places.
+    """
+
+    def run_began(self, run: Run, *, resumed: bool) -> None: ...
+
+    def run_ended(self, run: Run) -> None: ...
+
+    def event(self, run: Run, event: Event) -> None:
+        """An event is handled; outputs are events too."""
+
+    def action_began(self, task: ActionTask) -> None:
+        """Its body is about to run, for the first time in this attempt of the job."""
+
+    def action_ended(self, task: ActionTask, outcome: str, error: BaseException | None = None) -> None:
+        """``finished``, ``recalled`` (its effects came from the store), ``failed``, ``skipped`` or ``dead-letter``."""
+
+    def call_attempted(self, call: DurableCall) -> None: ...
+
+    def call_retried(self, call: DurableCall, error: BaseException, delay_s: float) -> None: ...
+
+    def call_ended(self, call: DurableCall, *, replayed: bool) -> None:
+        """It has its outcome; ``replayed`` from the journal."""
+
+    def noted(self, task: ActionTask, kind: str, fields: dict[str, Any]) -> None:
+        """What an action says of itself: ``ctx.observe``."""

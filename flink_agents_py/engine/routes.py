@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class Route:
     """An action as the drive loop uses it: everything resolved, nothing to look up."""
 
-    __slots__ = ("call", "config", "event_class", "name", "on_error", "retry", "timeouts")
+    __slots__ = ("call", "config", "event_class", "executed", "name", "on_error", "retry", "timeouts")
 
     def __init__(self, action: PlanAction) -> None:
         self.name: str = action.name
+        self.executed = 0  # how often it has finished
         self.call: Callable[..., Any] = action.callable
         self.event_class: type[Event] | None = action.event_class
         self.config: dict[str, Any] = action.config or {}

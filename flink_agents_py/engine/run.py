@@ -37,11 +37,14 @@ class Run:
         "key",
         "memory_ms",
         "moment",
+        "observed",  # set and read by the observer alone, where there is one
         "ready",
         "replaying",
         "sequence",
         "tasks",
     )
+
+    observed: Any
 
     def __init__(
         self,

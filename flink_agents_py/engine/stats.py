@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import NamedTuple
+
+
+class Levels(NamedTuple):
+    """How much there is in one engine at a moment."""
+
+    calls_in_flight: int
+    calls_waiting: int  # for a place among those in flight
+    runs: int  # unfinished, as far as this attempt has seen
+    inputs_waiting: int  # behind a run of their key
+
 
 class Stats:
     """Counters of one engine since it opened, and the high-water mark of calls in flight."""
@@ -21,8 +33,11 @@ class Stats:
         "reconciled",
         "resumed",
         "retries",
+        "retries_by_code",
         "runs",
         "skipped",
+        "state_bytes",
+        "state_writes",
         "timeouts",
         "unhandled",
     )
@@ -46,6 +61,23 @@ class Stats:
         self.dead_letters = 0
         self.unhandled = 0  # events nobody listens to
         self.in_flight_max = 0
+        self.state_writes = 0  # records of suspended runs
+        self.state_bytes = 0  # characters in them
+        self.retries_by_code: dict[str, int] = {}  # by code of the error, else its class
+
+    def retried(self, error: BaseException) -> None:
+        """An attempt failed with ``error`` and another one will be made."""
+        self.retries += 1
+        code = code_of(error)
+        self.retries_by_code[code] = self.retries_by_code.get(code, 0) + 1
 
     def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "retries_by_code"}
+
+
+def code_of(error: BaseException) -> str:
+    """What an error is counted under: its ``code``, if it has one (ours do, those of external actions too)."""
+    code = getattr(error, "code", None)
+    if isinstance(code, Enum):
+        code = code.value
+    return code if isinstance(code, str) and code else type(error).__name__

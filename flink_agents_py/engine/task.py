@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.routes import Route
     from flink_agents_py.engine.run import Run
     from flink_agents_py.memory import MemoryObject
+    from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.resources.base import ResourceType
 
 SLEEP = "ctx.sleep"
@@ -54,12 +55,15 @@ class ActionTask(RunnerContext):
         "coroutine",
         "event",
         "journal",
+        "observed",  # set and read by the observer alone, where there is one
         "route",
         "run",
         "sent",
         "side_outputs",
         "waiting_on",
     )
+
+    observed: Any
 
     def __init__(self, engine: Engine, run: Run, route: Route, event: Event, journal: Journal | None = None) -> None:
         self._engine = engine
@@ -140,6 +144,25 @@ class ActionTask(RunnerContext):
         if self._sensory is not None:
             self._sensory.commit()
             self._sensory = None
+
+    # --- what others can see ----------------------------------------------------------------------------------------
+
+    @property
+    def agent_metric_group(self) -> MetricGroup:
+        return self._engine.metrics
+
+    @property
+    def action_metric_group(self) -> MetricGroup:
+        return self._engine.metrics.get_sub_group("action", self.route.name)
+
+    @property
+    def replaying(self) -> bool:
+        calls = self.calls
+        return calls is not None and bool(calls) and calls[-1].done and not calls[-1].started
+
+    def observe(self, kind: str, **fields: Any) -> None:
+        if self._engine.watch is not None:
+            self._engine.watch.noted(self, kind, fields)
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
@@ -298,6 +321,8 @@ class ActionTask(RunnerContext):
                 call.error = decode_error(record.payload)
             else:
                 call.value = decode(record.payload)
+            if self._engine.watch is not None:
+                self._engine.watch.call_ended(call, replayed=True)
         if self.calls is None:
             self.calls = []
         self.calls.append(call)

@@ -21,6 +21,7 @@ from flink_agents_py.events import encode_event
 if TYPE_CHECKING:
     from flink_agents_py.engine.ports import Clock, KeyedState, KeyScope, Timers
     from flink_agents_py.engine.run import Run
+    from flink_agents_py.engine.stats import Stats
 
 END_OF_INPUT = 2**63 - 1
 """Event-time timers here fire before the last watermark passes: the lawful place to wait for what is unfinished."""
@@ -48,6 +49,7 @@ class UnfinishedRuns:
         cache_size: int,
         segments: SegmentedQueue | None,
         rebuild: Callable[[Any, RunRecord], Run],
+        stats: Stats,
     ) -> None:
         self.active: dict[Any, KeyEntry] = {}
         self.waiting_inputs = 0
@@ -59,6 +61,7 @@ class UnfinishedRuns:
         self._resume_ms = resume_ms
         self._segments = segments
         self._rebuild = rebuild
+        self._stats = stats
         self._dirty: list[KeyEntry] = []
         self._scope_of: KeyEntry | None = None  # whose key the scope is at, if it was switched in this callback
 
@@ -177,7 +180,10 @@ class UnfinishedRuns:
                 run.flush_memory()
                 events = [encode_event(event) for event in run.events]
                 tasks = [task.to_json() for task in (*run.tasks, *run.ready)]
-                self._state.run.put(encode_run(run, events, tasks))
+                record = encode_run(run, events, tasks)
+                self._state.run.put(record)
+                self._stats.state_writes += 1
+                self._stats.state_bytes += len(record)
                 entry.persisted = True
                 self.arm(entry)
             else:

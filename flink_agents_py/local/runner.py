@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
+from flink_agents_py.observe.observation import Observation
 from flink_agents_py.stores.factory import open_store
 
 if TYPE_CHECKING:
@@ -30,9 +32,18 @@ class LocalRunner:
         self._executor = BackgroundExecutor(plan.config.get(AgentOptions.NUM_ASYNC_THREADS))
         self._clock = SystemClock()
         self._records = open_store(plan.config, job_identity(plan))
+        self._observation = Observation(plan, self._clock, submission=f"local-{os.getpid()}")
         self.engine = Engine(
-            plan, self._store, self._store, self._timers, self._clock, self._executor, store=self._records
+            plan,
+            self._store,
+            self._store,
+            self._timers,
+            self._clock,
+            self._executor,
+            store=self._records,
+            watch=self._observation.observer,
         )
+        self._observation.attach(self.engine)
 
     def __enter__(self) -> Self:
         return self
@@ -77,4 +88,5 @@ class LocalRunner:
         self._executor.close()
         if self._records is not None:
             self._records.close()
+        self._observation.close()
         self._plan.close()

@@ -17,6 +17,7 @@ from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
 from flink_agents_py.local.ports import KeyedStore, StoredValue, TimerQueue
 from flink_agents_py.memory import MemoryObject
+from flink_agents_py.observe.observation import Observation
 from flink_agents_py.plan.plan import AgentPlan
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
 from flink_agents_py.testing.clock import VirtualClock
@@ -92,6 +93,7 @@ class AgentHarness:
             if not restored:
                 self._store.switch(_SYNTHETIC)
                 self._held.start(_SYNTHETIC, self.watermark)
+        observation = Observation(self.plan, self.clock, submission="harness")
         self.engine = _LedgerEngine(
             self.plan,
             self._store,
@@ -101,7 +103,9 @@ class AgentHarness:
             self._executor,
             segments=None if self._held is None else self._held.segments,
             store=None if self._open_store is None else self._open_store(job_identity(self.plan)),
+            watch=observation.observer,
         )
+        observation.attach(self.engine)
         self.engine.ledger = self._executor.call_now
         self._executor.engine = self.engine
 

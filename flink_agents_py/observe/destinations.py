@@ -1,0 +1,134 @@
+"""Where lines of the event log go."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import re
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.effects import Effects
+    from flink_agents_py.engine.run import Run
+
+EVENT_LOG_TAG = "event-log"
+"""The side output lines go to, as text."""
+
+log = logging.getLogger("flink_agents_py.observe")
+_events = logging.getLogger("flink_agents_py.events")
+
+_FLUSH_S = 0.5
+_FLUSH_LINES = 2000
+_MOST_LINES = 100_000
+
+
+class FileDestination:
+    """One file; lines gather in memory and a daemon thread writes them, at most half a second later.
+
+    The operator thread never waits for the disk: if lines come faster than it takes them, what is above 100,000 is
+    dropped and counted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failures = 0
+        """Lines lost: dropped, or refused by the disk."""
+        self._lines: list[str] = []  # appended to by one thread, taken from the front by another
+        self._wake = threading.Event()
+        self._writing = threading.Lock()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def write(self, line: str, _: Run) -> None:
+        lines = self._lines
+        lines.append(line)
+        if self._thread is None:
+            self._start()
+        if len(lines) >= _FLUSH_LINES and not self._wake.is_set():
+            self._wake.set()
+        if len(lines) > _MOST_LINES:
+            lines.pop()
+            self.failures += 1
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        with self._writing:
+            lines = self._lines[:]
+            if not lines:
+                return
+            del self._lines[: len(lines)]
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write("\n".join(lines))
+                    file.write("\n")
+            except OSError as error:
+                if not self.failures:
+                    log.warning("the event log cannot be written to %s; further failures are counted: %s", self.path, error)
+                self.failures += len(lines)
+
+    def close(self) -> None:
+        """Write the rest and let the thread end."""
+        self._closed = True
+        self._wake.set()
+        self.flush()
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        # Where Flink never calls close(), the interpreter's exit is the last chance. The registry keeps no reference
+        # to those that were closed.
+        atexit.register(self.close)
+        self._thread = threading.Thread(target=self._work, name="flink-agents-py event log", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._closed:
+            self._wake.wait(_FLUSH_S)
+            self._wake.clear()
+            self.flush()
+
+
+class LoggerDestination:
+    """The Python logger ``flink_agents_py.events``, level INFO."""
+
+    failures = 0
+
+    def write(self, line: str, _: Run) -> None:
+        _events.info(line)
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class SideOutput:
+    """Beside another destination, the side output :data:`EVENT_LOG_TAG`."""
+
+    def __init__(self, other: FileDestination | LoggerDestination | None) -> None:
+        self._other = other
+        self.effects: Effects | None = None
+        """Of the engine; set once there is one."""
+
+    @property
+    def failures(self) -> int:
+        """Lines the other destination has lost."""
+        return 0 if self._other is None else self._other.failures
+
+    def write(self, line: str, run: Run) -> None:
+        if self.effects is not None:
+            self.effects.side_outputs.append((EVENT_LOG_TAG, line, run))
+        if self._other is not None:
+            self._other.write(line, run)
+
+    def close(self) -> None:
+        if self._other is not None:
+            self._other.close()
+
+
+def file_of(directory: str | None, agent: str, submission: str, subtask: int) -> Path:
+    """The file of a subtask; all attempts of one submission append to it."""
+    folder = Path(directory) if directory else Path(tempfile.gettempdir()) / "flink-agents-py"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", agent)
+    return folder / f"events-{name}-{submission[:8]}-{subtask}.jsonl"

@@ -1,0 +1,115 @@
+"""Any value as something JSON can carry, cut where it is long."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pydantic import BaseModel
+
+from flink_agents_py.errors import EncodeError
+from flink_agents_py.serde import to_plain
+from flink_agents_py.serde.text import LEAVES, is_unicode
+
+_ENDLESS = 10**9
+
+
+class Shortener:
+    """Cuts texts, lists and nested objects, and says how much is missing.
+
+    Args:
+        strings: characters of a text; lists: elements of a list and fields of an object; depth: of nesting.
+    """
+
+    def __init__(self, strings: int, lists: int, depth: int) -> None:
+        self._strings = strings
+        self._lists = lists
+        self._depth = depth
+        self.cut = False
+        """Whether anything has been cut since this was set to ``False``."""
+
+    @staticmethod
+    def endless() -> Shortener:
+        """One that cuts nothing."""
+        return Shortener(_ENDLESS, _ENDLESS, 100)
+
+    def attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of an event, each as short as it must be."""
+        return {name: self.plain(value, 1) for name, value in attributes.items()}
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        """``value``, or what is left of it."""
+        kind = type(value)
+        if kind is str:
+            return value if len(value) <= self._strings and value.isascii() else self._text(value)
+        if kind in LEAVES:
+            return value if kind is not float or value - value == 0 else str(value)  # NaN, infinities
+        if kind is dict:
+            return self._object(value, depth)
+        if kind is list or kind is tuple:
+            return self._list(value, depth)
+        return self._other(value, depth)
+
+    def _text(self, text: str) -> Any:
+        if not is_unicode(text):
+            text = text.encode("utf-8", "backslashreplace").decode()
+        if len(text) <= self._strings:
+            return text
+        self.cut = True
+        return {"truncatedString": text[: self._strings], "omittedChars": len(text) - self._strings}
+
+    def _list(self, values: Any, depth: int) -> Any:
+        if depth >= self._depth and values:
+            self.cut = True
+            return {"truncatedList": [], "omittedElements": len(values)}
+        deeper = depth + 1
+        if len(values) <= self._lists:
+            return [self.plain(value, deeper) for value in values]
+        self.cut = True
+        shown = [self.plain(value, deeper) for value in values[: self._lists]]
+        return {"truncatedList": shown, "omittedElements": len(values) - self._lists}
+
+    def _object(self, fields: dict[Any, Any], depth: int) -> Any:
+        if depth >= self._depth and fields:
+            self.cut = True
+            return {"truncatedObject": {}, "omittedFields": len(fields)}
+        deeper = depth + 1
+        if len(fields) <= self._lists:
+            return {_name(name): self.plain(value, deeper) for name, value in fields.items()}
+        self.cut = True
+        shown = dict(list(fields.items())[: self._lists])
+        return {
+            "truncatedObject": {_name(name): self.plain(value, deeper) for name, value in shown.items()},
+            "omittedFields": len(fields) - self._lists,
+        }
+
+    def _other(self, value: Any, depth: int) -> Any:
+        values = getattr(value, "_values", None)
+        if type(values) is list:  # a PyFlink Row
+            names = getattr(value, "_fields", None)
+            return self._object(dict(zip(names, values, strict=False)), depth) if names else self._list(values, depth)
+        if isinstance(value, BaseModel):
+            return self._object(dict(value), depth)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, depth)
+        if isinstance(value, (bytes, bytearray)):
+            self.cut = self.cut or len(value) > self._strings
+            return {"bytes": len(value), "hex": bytes(value[: min(32, self._strings)]).hex()}
+        if isinstance(value, (set, frozenset)):
+            return self._list(list(value), depth)
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, str):
+            return self.plain(str(value), depth)
+        try:
+            tagged = to_plain(value, allow_pickle=False)
+        except EncodeError:
+            return self._text(repr(value))
+        if type(tagged) is dict and tagged.keys() == {"$t", "v"} and type(tagged["v"]) is str:
+            return self._text(tagged["v"])  # a date, a Decimal, a UUID: its text says it
+        return self._text(repr(value))
+
+
+def _name(name: Any) -> str:
+    name = name if type(name) is str else str(name)
+    return name if is_unicode(name) else name.encode("utf-8", "backslashreplace").decode()
