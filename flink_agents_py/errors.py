@@ -243,6 +243,15 @@ class SecretError(FlinkAgentsError):
     code = "FA505"
 
 
+# --- FA6xx: external actions ----------------------------------------------------------------------------------------
+
+
+class DeadLetterFileError(FlinkAgentsError):
+    """Dead letters cannot be read, shown or replayed as asked."""
+
+    code = "FA601"
+
+
 # --- FA7xx: models and tools ----------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""HTTP client of handlers against a server that fails: codes, timeouts told apart, bodies bounded, nothing sent twice."""
+"""The HTTP client of handlers against a server that fails: codes, timeouts told apart, nothing sent twice."""
 
 from __future__ import annotations
 
