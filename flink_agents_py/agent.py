@@ -15,7 +15,7 @@ types; the compiler (:mod:`flink_agents_py.plan`) checks the whole agent at once
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ from flink_agents_py.errors import DuplicateNameError, TriggerError
 from flink_agents_py.events import Event
 from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, OnError, RetryPolicy, Timeouts
 from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
+from flink_agents_py.resources.injection import INJECTED_ATTRIBUTE, InjectedArg, injected_args_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -179,6 +180,28 @@ def _resource_decorator(resource_type: ResourceType) -> Callable[[F], F]:
         "as a ResourceDescriptor or a SerializableResource; it runs once, when the agent is compiled."
     )
     return mark
+
+
+def tool(func: Any = None, *, injected_args: Mapping[str, InjectedArg | dict[str, Any]] | None = None) -> Any:
+    """Mark a function as a tool; ``@tool`` or ``@tool(injected_args={"tenant": InjectedArg.from_config("tenant")})``.
+
+    In an agent class it becomes a resource of the agent under its own name. What a model is told of it comes from its
+    signature, annotations and docstring.
+
+    Args:
+        injected_args: parameters the model does not see, and where their values come from.
+
+    Raises:
+        SignatureError: one of those is no parameter of the function.
+    """
+
+    def mark(target: F) -> F:
+        inner = getattr(target, "__func__", target)
+        setattr(inner, INJECTED_ATTRIBUTE, injected_args_of(inner, injected_args))
+        setattr(target, RESOURCE_ATTRIBUTE, ResourceType.TOOL)
+        return target
+
+    return mark if func is None else mark(func)
 
 
 prompt = _resource_decorator(ResourceType.PROMPT)

@@ -18,10 +18,24 @@ def fingerprint(agent_name: str, actions: list[dict[str, Any]], resource_provide
     meaning = [
         agent_name,
         [{**action, "exec": _without_pickle(action["exec"])} for action in actions],
-        resource_providers,
+        {
+            kind: {name: _without_pickles(provider) for name, provider in named.items()}
+            for kind, named in resource_providers.items()
+        },
     ]
     text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _without_pickles(provider: dict[str, Any]) -> dict[str, Any]:
+    fields = provider.get("serialized")
+    if not isinstance(fields, dict):
+        return provider
+    kept = {
+        name: _without_pickle(value) if isinstance(value, dict) and "func_type" in value else value
+        for name, value in fields.items()
+    }
+    return {**provider, "serialized": kept}
 
 
 def _without_pickle(function: dict[str, Any]) -> dict[str, Any]:

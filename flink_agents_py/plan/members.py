@@ -14,6 +14,7 @@ from flink_agents_py.errors import AgentDefinitionError, DuplicateNameError, Fli
 from flink_agents_py.plan.functions import PythonFunction, qualname_of
 from flink_agents_py.plan.importing import found_elsewhere
 from flink_agents_py.resources.base import ResourceType
+from flink_agents_py.resources.tools import Tool
 
 _SELF_EVENT_CTX = 3
 _BOOKKEEPING = frozenset({"_actions", "_resources"})
@@ -126,7 +127,10 @@ def declared_resources(agent: Agent, report: Callable[[FlinkAgentsError], None])
     found: dict[tuple[ResourceType, str], DeclaredResource] = {}
     for name, value, kind, owner in _decorated(type(agent), RESOURCE_ATTRIBUTE):
         where = f"{owner.__qualname__}.{name}"
-        found[kind, name] = DeclaredResource(name, kind, _maker(agent, name, value, where), where)
+        make = (
+            _tool_maker(agent, name, value, where) if kind is ResourceType.TOOL else _maker(agent, name, value, where)
+        )
+        found[kind, name] = DeclaredResource(name, kind, make, where)
     for kind, named in agent.resources.items():
         for name, instance in named.items():
             where = f"{type(agent).__qualname__}.add_resource({name!r})"
@@ -211,6 +215,17 @@ def _takes_no_arguments(cls: type) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _tool_maker(agent: Agent, name: str, value: Any, where: str) -> Callable[[], Any]:
+    if isinstance(value, FunctionType) and next(iter(inspect.signature(value).parameters), "") == "self":
+        raise AgentDefinitionError(
+            "a tool with self would need the agent object, which does not travel to where tools are called",
+            where=where,
+            fix="drop self (no @staticmethod needed), and inject what it needs: @tool(injected_args=...)",
+        )
+    function = getattr(type(agent), name)
+    return lambda: Tool.from_callable(function)
 
 
 def _maker(agent: Agent, name: str, value: Any, where: str) -> Callable[[], Any]:

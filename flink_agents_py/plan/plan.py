@@ -17,6 +17,7 @@ from flink_agents_py.plan.document import PLAN_VERSION, ConfigDocument, json_sch
 from flink_agents_py.plan.fingerprint import fingerprint
 from flink_agents_py.plan.functions import PlanCode, untrusted
 from flink_agents_py.plan.peer import from_peer
+from flink_agents_py.plan.providers import PlainResource
 from flink_agents_py.plan.resources import Providers, ResourceCache
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class AgentPlan:
         self.ignored = tuple(ignored)
         self._code = code or PlanCode(None, agent_name)
         self._listeners: dict[str, list[PlanAction]] = {}
-        self._resources = ResourceCache(self.resource_providers)
+        self._resources = ResourceCache(self.resource_providers, self.config)
         for action in actions:
             self._add(action)
 
@@ -189,6 +190,12 @@ class AgentPlan:
         document = parse(source)
         code = PlanCode(document.pickled_functions, document.agent_name)
         pickled = [name for name, action in document.actions.items() if action.exec.is_by_value]
+        pickled += [
+            name
+            for named in document.resource_providers.values()
+            for name, provider in named.items()
+            if isinstance(provider, PlainResource) and provider.has_pickled_code
+        ]
         if (pickled or document.pickled_functions is not None) and not allow_pickled:
             raise untrusted(pickled or ["pickled_functions"], where=f"plan of agent {document.agent_name!r}")
         for name, action in document.actions.items():

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import ResourceCycleError, UnknownResourceError
 from flink_agents_py.plan.providers import DescribedResource, PlainResource
 from flink_agents_py.resources.base import ResourceType
@@ -23,8 +24,9 @@ class ResourceCache:
     The lock is re-entrant: a resource asks for the ones it depends on while it is being built, on the same thread.
     """
 
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: Providers, config: AgentConfiguration | None = None) -> None:
         self._providers = providers
+        self.config = AgentConfiguration() if config is None else config
         self._built: dict[Id, Any] = {}
         self._in_order: list[Any] = []
         self._building: list[Id] = []
@@ -52,7 +54,7 @@ class ResourceCache:
                 raise resource_cycle([*self._building[self._building.index(key) :], key], self._asking())
             self._building.append(key)
             try:
-                resource = provider.provide(self.get)
+                resource = provider.provide(self)
                 opener = getattr(resource, "open", None)
                 if callable(opener):
                     opener()
@@ -61,6 +63,14 @@ class ResourceCache:
             self._in_order.append(resource)
             self._built[key] = resource
             return resource
+
+    def get_resource(self, name: str, type: ResourceType) -> Any:
+        """The same, as resources call it."""
+        return self.get(name, type)
+
+    def names(self, type: ResourceType) -> list[str]:
+        """Names of the declared resources of a type."""
+        return list(self._providers.get(type, ()))
 
     def close(self) -> None:
         """Close what was built, last first; all of them, then raise the first error.
