@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from flink_agents_py import dlq_cli
 from flink_agents_py.config import AgentConfiguration, AgentOptions, ConfigOption
 from flink_agents_py.errors import ConfigError, FlinkAgentsError
 
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="flink-agents-py", description="Agents inside Flink jobs.")
-    groups = parser.add_subparsers(required=True, metavar="store")
+    groups = parser.add_subparsers(required=True, metavar="dlq | store")
+    dlq_cli.add_commands(groups)
     store = groups.add_parser("store", help="the action state store")
     commands = store.add_subparsers(required=True, metavar="prune")
 
