@@ -1,0 +1,1 @@
+"""One module per optional integration; each needs an extra of the package, imported when first used."""

@@ -1,0 +1,167 @@
+"""Chat models of an Ollama server, in its own protocol. Needs the extra ``ollama``.
+
+Its SDK talks through httpx, which is fine for the handful of chats such a server does at a time. For many in flight use
+:mod:`flink_agents_py.ext.openai` with the server's ``/v1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field, PrivateAttr
+
+from flink_agents_py.ext.provider_errors import model_error
+from flink_agents_py.ext.sdk import Sdk
+from flink_agents_py.resources.aio import LoopBound
+from flink_agents_py.resources.chat_models import BaseChatModelConnection, BaseChatModelSetup
+from flink_agents_py.resources.messages import ChatMessage, ImagePart, MessageRole, tool_call
+from flink_agents_py.resources.output_schema import OutputSchema
+from flink_agents_py.resources.tools import Tool
+
+SDK = Sdk("ollama", "ollama")
+_NETWORK = ("ConnectionError", "TransportError", "OSError", "TimeoutError")
+
+
+class OllamaChatModelConnection(BaseChatModelConnection):
+    """An Ollama server."""
+
+    secret_arguments: ClassVar[frozenset[str]] = frozenset({"headers"})
+
+    base_url: str = "http://localhost:11434"
+    headers: dict[str, str] = Field(default_factory=dict)
+
+    _sync: Any = PrivateAttr(default=None)
+    _async: Any = PrivateAttr(default=None)
+
+    def supports_native_structured_output(self, effective_model: str | None) -> bool:  # noqa: ARG002
+        """The server constrains any model to a schema."""
+        return True
+
+    def open(self) -> None:
+        """Begin to import the SDK."""
+        SDK.warm()
+
+    def close(self) -> None:
+        """Forget the clients; the SDK closes their connections with them."""
+        self._sync = self._async = None
+
+    def chat(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: list[Tool] | None = None,
+        output_schema: OutputSchema | None = None,
+        **kwargs: Any,
+    ) -> ChatMessage:
+        """One answer.
+
+        Raises:
+            ModelUnavailableError: 408, 409, 429, 5xx, or no connection.
+            ModelRequestError: any other status, or a model the server does not have.
+        """
+        if self._sync is None:
+            self._sync = SDK.load().Client(host=self.base_url, timeout=self.timeout, headers=self.headers)
+        try:
+            return _answer(self._sync.chat(**_request(messages, tools, output_schema, kwargs)))
+        except Exception as error:
+            raise self._error(error, kwargs) from error
+
+    async def achat(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: list[Tool] | None = None,
+        output_schema: OutputSchema | None = None,
+        **kwargs: Any,
+    ) -> ChatMessage:
+        """One answer, from a coroutine."""
+        sdk = await SDK.aload()
+        if self._async is None:
+            self._async = LoopBound(
+                lambda: sdk.AsyncClient(host=self.base_url, timeout=self.timeout, headers=self.headers)
+            )
+        try:
+            return _answer(await self._async.get().chat(**_request(messages, tools, output_schema, kwargs)))
+        except Exception as error:
+            raise self._error(error, kwargs) from error
+
+    def _error(self, error: Exception, options: dict[str, Any]) -> Exception:
+        sdk = SDK.load()
+        of_network = any(cls.__name__ in _NETWORK for cls in type(error).__mro__)
+        if isinstance(error, (sdk.ResponseError, sdk.RequestError)) or of_network:
+            return model_error(error, self.base_url, str(options.get("model", "")))
+        return error
+
+
+class OllamaChatModelSetup(BaseChatModelSetup):
+    """A model of such a server with its options; others go into ``additional_kwargs`` (Ollama's ``options``)."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    num_ctx: int | None = Field(default=None, gt=0, description="tokens of context")
+    keep_alive: str | float | None = None
+    think: bool | str | None = None
+
+    @property
+    def model_kwargs(self) -> dict[str, Any]:
+        """What goes to the service with each chat."""
+        options = {"temperature": self.temperature, "num_ctx": self.num_ctx}
+        given = {name: value for name, value in options.items() if value is not None}
+        own = {"keep_alive": self.keep_alive, "think": self.think}
+        return {
+            "model": self.model,
+            "options": {**given, **self.additional_kwargs},
+            **{name: value for name, value in own.items() if value is not None},
+        }
+
+
+def _request(
+    messages: Sequence[ChatMessage], tools: list[Tool] | None, schema: OutputSchema | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    request: dict[str, Any] = {"messages": [_message(message) for message in messages], **options}
+    if tools:
+        described = [tool.metadata for tool in tools if tool.metadata is not None]
+        request["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in described
+        ]
+    if schema is not None:
+        request["format"] = schema.schema_dict()
+    return request
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    document: dict[str, Any] = {"role": message.role.value, "content": message.text}
+    if isinstance(message.content, list):
+        images = [part.data for part in message.content if isinstance(part, ImagePart) and part.data]
+        if images:
+            document["images"] = images
+    if message.tool_calls:
+        document["tool_calls"] = [
+            {"function": {"name": call["function"]["name"], "arguments": call["function"]["arguments"]}}
+            for call in message.tool_calls
+        ]
+    if message.role is MessageRole.TOOL and "tool_name" in message.extra_args:
+        document["tool_name"] = message.extra_args["tool_name"]
+    return document
+
+
+def _answer(response: Any) -> ChatMessage:
+    said = response.message
+    prompt, completion = response.prompt_eval_count or 0, response.eval_count or 0
+    extra: dict[str, Any] = {
+        "model_name": response.model,
+        "finish_reason": response.done_reason,
+        "promptTokens": prompt,
+        "completionTokens": completion,
+        "usage": {"prompt": prompt, "completion": completion},
+    }
+    if said.thinking:
+        extra["reasoning"] = said.thinking
+    # The protocol has no ids: calls of one message are told apart by their number.
+    calls = [
+        tool_call(call.function.name, dict(call.function.arguments), f"call_{number}")
+        for number, call in enumerate(said.tool_calls or ())
+    ]
+    return ChatMessage(role=MessageRole.ASSISTANT, content=said.content or "", tool_calls=calls, extra_args=extra)
