@@ -294,3 +294,21 @@ class ToolError(FlinkAgentsError):
     """A tool cannot be called as asked: it does not exist, or its arguments do not fit."""
 
     code = "FA705"
+
+
+class McpUnavailableError(FlinkAgentsError, ConnectionError):
+    """An MCP server cannot be reached, does not answer, or was lost during a request: worth another attempt."""
+
+    code = "FA710"
+
+
+class FilterError(FlinkAgentsError, ValueError):
+    """A filter on the metadata of documents is malformed."""
+
+    code = "FA711"
+
+
+class VectorStoreError(FlinkAgentsError):
+    """A vector store refuses what it was asked (no such collection, vectors of another size, no embedding model)."""
+
+    code = "FA712"
