@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
-import weakref
 from collections.abc import AsyncGenerator, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -37,10 +36,8 @@ MOST_READ_BYTES = 64 * 1024 * 1024
 
 _NO_SUCCESS = 300
 _SHOWN_BYTES = 500
-_sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession] = weakref.WeakKeyDictionary()
-_keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[ClientSession, None]] = (
-    weakref.WeakKeyDictionary()
-)
+# Of each loop its session, and the generator that keeps it open.
+_sessions: dict[asyncio.AbstractEventLoop, tuple[ClientSession, AsyncGenerator[ClientSession, None]]] = {}
 
 
 class HttpResponse:
@@ -253,11 +250,13 @@ async def _read(answer: ClientResponse, limit: int) -> HttpResponse:
 
 async def _session() -> ClientSession:
     loop = asyncio.get_running_loop()
-    session = _sessions.get(loop)
+    session, _ = _sessions.get(loop, (None, None))
     if session is None or session.closed:
+        for ended in [other for other in _sessions if other.is_closed()]:
+            del _sessions[ended]
         keeper = _keeper()
         session = await keeper.__anext__()
-        _sessions[loop], _keepers[loop] = session, keeper
+        _sessions[loop] = session, keeper
     return session
 
 

@@ -31,8 +31,8 @@ def server(tmp_path_factory):
         yield server
 
 
-def client_of(target, key="", *, read=0.3, remaining=5.0):
-    spec = ActionSpec(name="act", target=target, timeouts=ActionTimeouts(connect=0.3, read=read))
+def client_of(target, key="", *, connect=20.0, read=20.0, remaining=30.0):
+    spec = ActionSpec(name="act", target=target, timeouts=ActionTimeouts(connect=connect, read=read))
     return HttpClient(ActionSession(spec, key, 1, remaining, Shared()))
 
 
@@ -83,12 +83,12 @@ def test_a_connection_that_breaks_off_is_network(server, script):
 
 
 def test_a_connection_nobody_accepts_is_a_connect_timeout(server):
-    assert type(error_of(server, "ok", target=server.deaf)) is ConnectTimeout
+    assert type(error_of(server, "ok", target=server.deaf, connect=0.3)) is ConnectTimeout
 
 
 @pytest.mark.parametrize("script", ["hang", "stall"])
 def test_a_silent_server_is_a_read_timeout(server, script):
-    assert type(error_of(server, script)) is ReadTimeout
+    assert type(error_of(server, script, read=0.3)) is ReadTimeout
 
 
 def test_a_server_that_never_ends_is_a_total_timeout(server):
@@ -96,7 +96,7 @@ def test_a_server_that_never_ends_is_a_total_timeout(server):
 
 
 def test_what_is_left_of_the_total_timeout_cuts_the_others_short(server):
-    assert type(error_of(server, "hang", read=30, remaining=0.3)) is TotalTimeout
+    assert type(error_of(server, "hang", remaining=0.3)) is TotalTimeout
 
 
 def test_nothing_is_sent_when_nothing_is_left(server):
