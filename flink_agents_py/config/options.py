@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from flink_agents_py.config.option import ConfigOption
 from flink_agents_py.config.urls import refuse_credentials
 
+_ARGUMENT = re.compile(r"[A-Z]\w*\.\w+")  # ClassName.argument: of a resource
 _NEARLY = 0.85  # difflib ratio from which a key is taken for a mistyped one of ours
 
 
@@ -265,6 +267,33 @@ class AgentOptions:
         "Whether tracebacks of failed actions keep the frames of this package, to look into the framework itself.",
     )
 
+    CHAT_MAX_ITERATIONS = ConfigOption(
+        "chat.max-iterations",
+        int,
+        10,
+        "Answers of a model within one chat; if the last of them still asks for tools, the chat ends there.",
+        minimum=1,
+    )
+    ERROR_HANDLING_STRATEGY = ConfigOption(
+        "error-handling-strategy",
+        str,
+        "fail",
+        "What the built-in chat action does about an error that is left when the connection's own retries are used up: "
+        "fail the job, try everything again, drop the chat (counted), or send the request to the dead letters.",
+        choices=("fail", "retry", "ignore", "dead_letter"),
+    )
+    MAX_RETRIES = ConfigOption(
+        "max-retries", int, 3, "Further attempts under error-handling-strategy = retry.", minimum=0
+    )
+    RETRY_WAIT_INTERVAL = ConfigOption(
+        "retry-wait-interval",
+        float,
+        1.0,
+        "Wait before the first of those; each further wait is twice as long.",
+        unit="s",
+        minimum=0,
+    )
+
     @classmethod
     def all(cls) -> dict[str, ConfigOption[Any]]:
         """Every option by key."""
@@ -277,7 +306,7 @@ KNOWN = AgentOptions.all()
 @lru_cache(maxsize=1024)
 def nearly_known(key: str) -> str | None:
     """The option of ours that ``key`` is nearly, but not quite."""
-    if key in KNOWN:
+    if key in KNOWN or _ARGUMENT.fullmatch(key):
         return None
     near = difflib.get_close_matches(key.lower().replace("_", "-"), KNOWN, n=1, cutoff=_NEARLY)
     return near[0] if near else None

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from flink_agents_py.agent import Agent
+from flink_agents_py.agent import ActionMarker, Agent
+from flink_agents_py.builtin.actions import BUILT_IN_ACTIONS
+from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, SignatureError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
@@ -18,19 +20,21 @@ from flink_agents_py.plan.members import (
     declared_resources,
     given,
 )
-from flink_agents_py.plan.providers import provider_of
+from flink_agents_py.plan.providers import DescribedResource, provider_of, refuse_literal_secrets
 from flink_agents_py.plan.references import check_references
 from flink_agents_py.plan.resources import Id, Providers
 from flink_agents_py.plan.signature import EventHint, check_signature, event_hint
 from flink_agents_py.plan.triggers import event_types_of
 from flink_agents_py.plan.values import to_document
+from flink_agents_py.policies import OnError
 from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
 if TYPE_CHECKING:
-    from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.plan.plan import AgentPlan
 
 _log = logging.getLogger(__name__)
+
+_FATES: dict[str | None, OnError] = {"ignore": "skip", "dead_letter": "dead_letter"}
 
 SharedResources = Mapping[ResourceType, Mapping[str, ResourceDescriptor | SerializableResource]]
 
@@ -61,8 +65,9 @@ def compile_agent(
         raise AgentDefinitionError("the agent's name is blank", fix="leave agent_name out, or give it a name")
     errors: list[FlinkAgentsError] = []
     actions = _actions(declared_actions(agent, errors.append), errors)
-    providers = _providers(declared_resources(agent, errors.append), shared_resources or {}, errors)
+    providers = _providers(declared_resources(agent, errors.append), shared_resources or {}, errors, config)
     _raise(errors)
+    actions += _built_in(providers, {action.name for action, _ in actions}, config)
     code = PlanCode(_pickle(actions), name)
     for action, _ in actions:
         action.exec.attach(code)
@@ -120,6 +125,23 @@ def _action(item: DeclaredAction) -> PlanAction:
     )
     action.remember(item.function, hint)
     return action
+
+
+def _built_in(providers: Providers, taken: set[str], config: AgentConfiguration | None) -> list[Compiled]:
+    strategy = None if config is None else config.get(AgentOptions.ERROR_HANDLING_STRATEGY)
+    compiled = []
+    for built_in in BUILT_IN_ACTIONS:
+        if built_in.name in taken or built_in.needs.isdisjoint(kind for kind, named in providers.items() if named):
+            continue
+        on_error: OnError = "fail"
+        if built_in.handles_errors:
+            on_error = _FATES.get(strategy, "fail")
+        marker = ActionMarker(built_in.triggers, on_error)
+        where = f"built-in action {built_in.name}"
+        reference = PythonFunction.reference(built_in.function)
+        item = DeclaredAction(built_in.name, built_in.function, marker, where, None, reference)
+        compiled.append((_action(item), item))
+    return compiled
 
 
 def _hint(item: DeclaredAction, event_types: list[str]) -> EventHint:
@@ -185,7 +207,12 @@ def _culprit(entries: dict[str, Entry], error: Exception) -> tuple[str, Exceptio
 # --- resources ------------------------------------------------------------------------------------------------------
 
 
-def _providers(declared: list[DeclaredResource], shared: SharedResources, errors: list[FlinkAgentsError]) -> Providers:
+def _providers(
+    declared: list[DeclaredResource],
+    shared: SharedResources,
+    errors: list[FlinkAgentsError],
+    config: AgentConfiguration | None,
+) -> Providers:
     own = {(item.type, item.name) for item in declared}
     everything = [
         DeclaredResource(name, kind, given(instance), f"environment.add_resource({name!r})")
@@ -199,6 +226,8 @@ def _providers(declared: list[DeclaredResource], shared: SharedResources, errors
     for item in everything:
         try:
             provider = provider_of(item.name, item.type, item.make(), item.where)
+            if isinstance(provider, DescribedResource) and config is not None:
+                refuse_literal_secrets(provider, config.conf_data)
         except FlinkAgentsError as error:
             errors.append(error)
             continue

@@ -123,6 +123,11 @@ class FunctionTool(Tool):
             inner = inner.func
         return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
 
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """Whether the function wants to know the key of the call."""
+        return "idempotency_key" in inspect.signature(self.func).parameters
+
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the model gave, as the types the function declares.
 

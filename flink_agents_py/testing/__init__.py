@@ -30,6 +30,7 @@ from flink_agents_py.testing.crash import CrashReport, Scenario, crash_everywher
 from flink_agents_py.testing.harness import AgentHarness, Snapshot
 from flink_agents_py.testing.openai_replies import ModelFault, ModelReply, ModelRequest
 from flink_agents_py.testing.openai_server import OpenAIServer
+from flink_agents_py.testing.scripted_model import ScriptedChatModel, ScriptedRequest, asks_for
 
 __all__ = [
     "AgentHarness",
@@ -40,7 +41,10 @@ __all__ = [
     "OpenAIServer",
     "PendingCall",
     "Scenario",
+    "ScriptedChatModel",
+    "ScriptedRequest",
     "Snapshot",
     "VirtualClock",
+    "asks_for",
     "crash_everywhere",
 ]

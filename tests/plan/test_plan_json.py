@@ -84,7 +84,14 @@ def test_the_keys_are_those_of_flink_agents_and_ours():
         "trigger_conditions": ["x", "y"],
         "config": {},
     }
-    assert document["actions_by_event"] == {"_input_event": ["first"], "x": ["second"], "y": ["second"]}
+    assert document["actions_by_event"] == {
+        "_input_event": ["first"],
+        "x": ["second"],
+        "y": ["second"],
+        "_chat_request_event": ["chat_model_action"],  # the plan has a chat model
+        "_tool_response_event": ["chat_model_action"],
+        "_tool_request_event": ["tool_call_action"],
+    }
     assert document["resource_providers"]["chat_model"]["m"] == {
         "name": "m",
         "type": "chat_model",
