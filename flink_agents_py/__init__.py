@@ -10,7 +10,17 @@ from flink_agents_py.agent import (
     mcp_server,
     prompt,
     skills,
+    tool,
     vector_store,
+)
+from flink_agents_py.builtin.react_agent import ReActAgent
+from flink_agents_py.chat_events import (
+    ChatRequestEvent,
+    ChatResponseEvent,
+    ContextRetrievalRequestEvent,
+    ContextRetrievalResponseEvent,
+    ToolRequestEvent,
+    ToolResponseEvent,
 )
 from flink_agents_py.config import (
     AgentConfiguration,
@@ -35,6 +45,17 @@ from flink_agents_py.memory_events import (
 from flink_agents_py.plan import AgentPlan, PythonFunction
 from flink_agents_py.policies import RetryPolicy, Timeouts
 from flink_agents_py.resources.base import Resource, ResourceDescriptor, ResourceType, SerializableResource
+from flink_agents_py.resources.chat_models import (
+    BaseChatModelConnection,
+    BaseChatModelSetup,
+    StructuredOutputStrategy,
+)
+from flink_agents_py.resources.injection import InjectedArg
+from flink_agents_py.resources.messages import ChatMessage, ImagePart, MessageRole, TextPart
+from flink_agents_py.resources.names import ResourceName
+from flink_agents_py.resources.output_schema import OutputSchema
+from flink_agents_py.resources.prompts import Prompt
+from flink_agents_py.resources.tools import Tool
 
 __all__ = [
     "Agent",
@@ -44,18 +65,32 @@ __all__ = [
     "AgentPlan",
     "AgentRunBeginEvent",
     "AgentsExecutionEnvironment",
+    "BaseChatModelConnection",
+    "BaseChatModelSetup",
+    "ChatMessage",
+    "ChatRequestEvent",
+    "ChatResponseEvent",
     "ConfigOption",
+    "ContextRetrievalRequestEvent",
+    "ContextRetrievalResponseEvent",
     "Event",
     "EventType",
     "FlinkAgentsError",
+    "ImagePart",
+    "InjectedArg",
     "InputEvent",
     "MemoryEvent",
     "MemoryObject",
     "MemoryRef",
+    "MessageRole",
     "OutputEvent",
+    "OutputSchema",
+    "Prompt",
     "PythonFunction",
+    "ReActAgent",
     "Resource",
     "ResourceDescriptor",
+    "ResourceName",
     "ResourceType",
     "RetryPolicy",
     "RunnerContext",
@@ -66,7 +101,12 @@ __all__ = [
     "ShortTermMemoryTtlVisibility",
     "ShortTermReadEvent",
     "ShortTermWriteEvent",
+    "StructuredOutputStrategy",
+    "TextPart",
     "Timeouts",
+    "Tool",
+    "ToolRequestEvent",
+    "ToolResponseEvent",
     "action",
     "chat_model_connection",
     "chat_model_setup",
@@ -75,5 +115,6 @@ __all__ = [
     "mcp_server",
     "prompt",
     "skills",
+    "tool",
     "vector_store",
 ]
