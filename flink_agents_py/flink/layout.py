@@ -46,7 +46,8 @@ class PlainLayout:
         self.declared = declared
         self.row_type = declared
         self.where = where
-        self.fit = OutputFit(declared, where).fit
+        # Only packed rows show their names to what comes next: Java knows columns by their place.
+        self.fit = OutputFit(declared, where, names=type(self) is not PlainLayout).fit
 
     def __getstate__(self) -> dict[str, Any]:
         # Once used, types hold on to Java objects; the operator needs neither.

@@ -43,12 +43,14 @@ class OutputFit:
     Args:
         declared: the type outputs were declared to have.
         where: where it was declared, for the message.
+        names: whether rows that were built without the names of their columns must get them.
     """
 
-    def __init__(self, declared: TypeInformation, where: str) -> None:
+    def __init__(self, declared: TypeInformation, where: str, *, names: bool = True) -> None:
         self._where = where
         self._shown = shown(declared)
-        self._fit = _fit_of(declared)
+        fit = _fit_of(declared)
+        self._fit = _row_as_it_is(declared, fit, names=names) if isinstance(declared, RowTypeInfo) else fit
 
     def fit(self, value: Any) -> Any:
         """``value`` as Flink takes it.
@@ -232,6 +234,41 @@ def _row(declared: RowTypeInfo) -> Fit:
         return fitted
 
     return row
+
+
+def _row_as_it_is(declared: RowTypeInfo, fit: Fit, *, names: bool) -> Fit:
+    """``fit``, without its work for the usual row: one that Flink can take as the agent has sent it.
+
+    Nobody changes it any more: it is on its way to Java before the agent's code runs again.
+    """
+    columns = list(declared.get_field_names())
+    kinds = [_EXACT.get(str(field), _NEVER) for field in declared.get_field_types()]
+    count = len(kinds)
+
+    def row(value: Any) -> Any:
+        if type(value) is not Row:
+            return fit(value)
+        held = value.__dict__
+        fields, given = held["_values"], held.get("_fields")
+        if len(fields) != count or (given != columns and (given or names)):
+            return fit(value)
+        for (kind, least, most), field in zip(kinds, fields):  # noqa: B905 - as many, and `strict` costs
+            if type(field) is not kind or (least is not None and not least <= field <= most):
+                return fit(value)
+        return value
+
+    return row
+
+
+_NEVER: tuple[type, None, None] = (Unfit, None, None)
+_EXACT: dict[str, tuple[type, int | None, int | None]] = {
+    str(Types.STRING()): (str, None, None),
+    str(Types.LONG()): (int, -(1 << 63), (1 << 63) - 1),
+    str(Types.INT()): (int, -(1 << 31), (1 << 31) - 1),
+    str(Types.DOUBLE()): (float, None, None),
+    str(Types.BOOLEAN()): (bool, None, None),
+}
+"""Python types that are those of the column, and the bounds of ints."""
 
 
 def _inside(place: str, fit: Fit, value: Any) -> Any:
