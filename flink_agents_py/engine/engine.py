@@ -16,6 +16,7 @@ from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
+from flink_agents_py.engine.external import ExternalActions
 from flink_agents_py.engine.failpoints import hit
 from flink_agents_py.engine.journal import Journal
 from flink_agents_py.engine.keys import KeyEntry, RunRecord, token_of
@@ -30,12 +31,14 @@ from flink_agents_py.engine.task import ActionTask
 from flink_agents_py.engine.unfinished import UnfinishedRuns
 from flink_agents_py.errors import ConfigError, StateRecordError
 from flink_agents_py.events import InputEvent, active, decode_event
+from flink_agents_py.external.events import ActionFailedEvent
 from flink_agents_py.metrics import MetricGroup
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
+    from flink_agents_py.engine.registry import UnfinishedRegistry
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
 
@@ -72,6 +75,9 @@ class Engine:
         segments: holds the watermark back (S10); ``None`` for pipelines without event time.
         store: open for this job; finished calls and actions are written through to it (S5, S9).
         watch: told what runs do; ``None`` costs an attribute test at each place.
+        registry: of unfinished keys, for hosts whose timers a restored subtask cannot rely on; such hosts call
+            :meth:`resume_listed`.
+        parallelism: subtasks of the operator, for limits of external actions that are divided among them.
     """
 
     def __init__(
@@ -86,6 +92,8 @@ class Engine:
         segments: SegmentedQueue | None = None,
         store: ActionStateStore | None = None,
         watch: RunObserver | None = None,
+        registry: UnfinishedRegistry | None = None,
+        parallelism: int = 1,
     ) -> None:
         self.plan = plan
         self.watch = watch
@@ -98,7 +106,7 @@ class Engine:
         self._job = job_identity(plan).encode()
         self._state = state
         self._timers = timers
-        self._clock = clock
+        self.clock = self._clock = clock
         self._executor = executor
         self.monotonic_s = clock.monotonic_s
         self._routes, by_event = routes_of(plan)
@@ -111,6 +119,16 @@ class Engine:
             limit = config.get(AgentOptions.SEQUENCE_CACHE_SIZE)
             self.recorder = ActionRecorder(store, self.stats, self._event_classes, limit)
         self._announces_runs = config.get(AgentOptions.AGENT_RUN_BEGIN_EVENT)
+        self.external: ExternalActions | None = None
+        if plan.external is not None:
+            self.external = ExternalActions(
+                self,
+                plan.external.bindings(),
+                state,
+                timers,
+                parallelism=parallelism,
+                listens=ActionFailedEvent.EVENT_TYPE in by_event,
+            )
         self._driver = RunDriver(self, by_event)
         self._desk = CallDesk(
             executor,
@@ -122,7 +140,10 @@ class Engine:
             changed=self._call_changed,
             deferred=store is not None,
             watch=watch,
+            external=self.external,
         )
+        if self.external is not None:
+            self.external.desk = self._desk
         self._budget_s = config.get(AgentOptions.TIME_BUDGET) / 1000
         self._tick_ms = max(1, int(config.get(AgentOptions.PUMP_INTERVAL)))
         self._max_calls = config.get(AgentOptions.MAX_IN_FLIGHT)
@@ -138,7 +159,10 @@ class Engine:
             segments=segments,
             rebuild=self._rebuild,
             stats=self.stats,
+            registry=registry,
         )
+        self._registry = registry
+        self._unfinished.external = self.external
         self._active = self._unfinished.active
         self._to_drive: deque[KeyEntry] = deque()
         self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
@@ -149,6 +173,8 @@ class Engine:
     def saturated(self) -> bool:
         """Whether the host should wait (:meth:`wait_slice`) before it hands in the next input (S13)."""
         waiting = len(self._active) + self._unfinished.waiting_inputs
+        if self.external is not None and self.external.lanes.full:
+            return True
         return self._desk.load >= self._max_calls or waiting >= self._max_unfinished
 
     def process(
@@ -185,6 +211,8 @@ class Engine:
             if self._driver.drive(run, deadline):
                 # The fast path: nothing but memory and the sequence number is written.
                 run.flush_memory()
+                if self.external is not None:
+                    self.external.flush(run)
                 self.stats.runs += 1
                 if self.watch is not None:
                     self.watch.run_ended(run)
@@ -194,6 +222,8 @@ class Engine:
                 unfinished.sequences.put(token, sequence << 1)
             else:
                 run.fix_moment()
+                if self.watch is not None:
+                    self.watch.run_suspended(run)
                 entry = unfinished.add(token, run, stored)
                 if run.ready or run.events:
                     self._queue(entry)
@@ -214,6 +244,8 @@ class Engine:
             self._unfinished.arm(entry)  # the scope is still at this key
         if self._expiry is not None:
             self._expiry.timer(token, unfinished=entry is not None)
+        if self.external is not None:
+            self.external.state.timer(token)
         self._pump(deadline)
 
     def resume(self, key: Any) -> bool:
@@ -223,6 +255,17 @@ class Engine:
         entry = self._active.get(token) or self._resume_if_unfinished(token, key)
         self._pump(deadline)
         return entry is not None and token in self._active
+
+    def resume_listed(self) -> None:
+        """A callback under a home of the registry: resume every run listed there that this attempt does not know."""
+        deadline = self._begin()
+        registry = self._registry
+        for key in () if registry is None else registry.listed():
+            token = token_of(key)
+            if token not in self._active:
+                registry.go_to(key)
+                self._resume_if_unfinished(token, key)
+        self._pump(deadline)
 
     def unfinished(self, key: Any) -> bool:
         """Whether a run of ``key`` is known to be unfinished."""
@@ -290,6 +333,16 @@ class Engine:
 
     def _pump(self, deadline: float) -> None:
         self._drain()
+        self._drive_queued(deadline)
+        if self.recorder is not None:
+            self._commit()
+        if self.external is not None and self.external.graced:
+            self._wait_for_graced(self.external)
+        self._unfinished.settle()
+        self._arm_pump()
+        hit("before-emit")
+
+    def _drive_queued(self, deadline: float) -> None:
         to_drive = self._to_drive
         while to_drive:
             entry = to_drive.popleft()
@@ -299,14 +352,21 @@ class Engine:
                 break
             if not to_drive:
                 self._drain()  # more may have completed meanwhile; saves a tick
+
+    def _wait_for_graced(self, external: ExternalActions) -> None:
+        """Calls that have just begun may end before this callback does, and need not be written as in flight then."""
+        until = self._clock.monotonic_s() + external.grace_s()
+        while external.awaits_graced() and (left := until - self._clock.monotonic_s()) > 0:
+            self._executor.wait(left)
+            self._drain()
+            self._drive_queued(until)
+        external.graced.clear()
         if self.recorder is not None:
             self._commit()
-        self._unfinished.settle()
-        self._arm_pump()
-        hit("before-emit")
 
     def _drain(self) -> None:
-        """Take in completions; with a store, their outcomes are written before any action goes on with them (S5)."""
+        """Take in completions;
+ with a store, their outcomes are written before any action goes on with them (S5)."""
         completed = self._desk.drain()
         if completed:
             hit("call-made")
@@ -330,7 +390,10 @@ class Engine:
                     self._queue(entry)  # out of time budget: goes on in the next callback
                 return
             run.flush_memory()
+            if self.external is not None:
+                self.external.flush(run)
             self.stats.runs += 1
+
             if self.watch is not None:
                 self.watch.run_ended(run)
             if self.recorder is not None:

@@ -14,6 +14,8 @@ from flink_agents_py.engine.segments import NO_WATERMARK, SegmentedQueue
 from flink_agents_py.engine.unfinished import RESUME_AT_END
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flink_agents_py.engine.ports import Clock, Timers, ValuePort
 
 _LEAST_WATCH_MS = 1000
@@ -26,6 +28,9 @@ class HeldWatermark:
     counted. Their resume timers lie at most two intervals after the checkpoint, and processing-time timers fire in
     order: one that is set two intervals after the restart comes after them all. It opens the *gate*.
 
+    A host whose timers are not safe (see :mod:`flink_agents_py.engine.registry`) calls :meth:`beat` under every synthetic
+    key in every attempt, with the runs that are listed there resumed; then the gate opens at the last of them.
+
     Every method is called under the key of the callback; ``watermark`` is the newest that has arrived.
 
     Args:
@@ -33,6 +38,7 @@ class HeldWatermark:
         resume_interval_ms: of the resume timers (option ``resume-timer-interval``).
         restored: whether this attempt may have begun from a checkpoint or savepoint.
         hold: ``False`` releases every watermark at once, to see what is lost then.
+        awaited: the synthetic keys of this subtask, if the host calls :meth:`beat`.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class HeldWatermark:
         *,
         restored: bool = False,
         hold: bool = True,
+        awaited: Iterable[Any] | None = None,
     ) -> None:
         self.segments = SegmentedQueue()
         self.emitted = NO_WATERMARK
@@ -53,7 +60,8 @@ class HeldWatermark:
         self._clock = clock
         self._watch_ms = max(_LEAST_WATCH_MS, resume_interval_ms)
         self._gate_ms = clock.now_ms() + 2 * resume_interval_ms + 1
-        self._gate_open = not restored
+        self._awaited = None if awaited is None else set(awaited)
+        self._gate_open = not restored if self._awaited is None else not self._awaited
         self._gate_armed = False
         self._hold = hold
         self._leader: Any = None
@@ -87,18 +95,27 @@ class HeldWatermark:
         self._met(key)
         self._listen(key, watermark)
 
+    def beat(self, key: Any, watermark: int) -> None:
+        """The host's regular callback under a synthetic key; runs listed there have been resumed."""
+        self.advance(watermark)
+        if self._awaited:
+            self._awaited.discard(key)
+            if not self._awaited:
+                self._open_gate()
+        self._listen(key, watermark)
+
     def event_timer(self, key: Any, watermark: int) -> None:
         """An event-time timer of a synthetic key fired: a watermark has arrived."""
-        self._met(key)
+        if self._awaited is None:
+            self._met(key)
         self.advance(watermark)
         self._listen(key, watermark)
 
     def tick(self, timestamp: int, watermark: int) -> None:
         """A processing-time timer fired, under whatever key."""
         self.advance(watermark)
-        if not self._gate_open and timestamp >= self._gate_ms:
-            self._gate_open = True
-            self.segments.advance(self._newest)
+        if self._awaited is None and not self._gate_open and timestamp >= self._gate_ms:
+            self._open_gate()
 
     def watch(self, key: Any, watermark: int) -> bool:
         """A processing-time timer fired under what may be a synthetic key. Whether it is one."""
@@ -109,6 +126,10 @@ class HeldWatermark:
             self._met(key)
             self._listen(key, watermark)
         return known
+
+    def _open_gate(self) -> None:
+        self._gate_open = True
+        self.segments.advance(self._newest)
 
     def _met(self, key: Any) -> None:
         if key not in self._started and not self._gate_armed:
@@ -124,5 +145,5 @@ class HeldWatermark:
             self._leader = key
         if self._leader == key:
             self._timers.event_time(watermark + 1)
-        # The leader too: process mode may register a timer only after the watermark it was meant for has passed.
-        self._timers.processing_time((self._clock.now_ms() // self._watch_ms + 1) * self._watch_ms)
+        if self._awaited is None:
+            self._timers.processing_time((self._clock.now_ms() // self._watch_ms + 1) * self._watch_ms)

@@ -28,6 +28,7 @@ class KeyEntry:
         "drain_armed",
         "handle",
         "head",
+        "listed",
         "persisted",
         "queued",
         "resume_at",
@@ -44,6 +45,7 @@ class KeyEntry:
         self.head = 0
         self.tail = 0
         self.persisted = False  # whether agent.run holds a record
+        self.listed = False  # whether this attempt has put it into the registry
         self.dirty = False  # whether it is out of date
         self.queued = False  # whether the entry stands in the engine's list of entries to drive
         self.stored_sequence = -1  # what agent.seq holds

@@ -19,7 +19,10 @@ from flink_agents_py.errors import StateRecordError
 from flink_agents_py.events import encode_event
 
 if TYPE_CHECKING:
+    from flink_agents_py.engine.external import ExternalActions
     from flink_agents_py.engine.ports import Clock, KeyedState, KeyScope, Timers
+
+    from flink_agents_py.engine.registry import UnfinishedRegistry
     from flink_agents_py.engine.run import Run
     from flink_agents_py.engine.stats import Stats
 
@@ -34,6 +37,7 @@ class UnfinishedRuns:
 
     Args:
         resume_ms: what the timer that resumes a suspended key after a restore is rounded to.
+        registry: lists unfinished keys instead of such timers.
         cache_size: keys whose sequence number is remembered.
         rebuild: makes the run of a key from its record; its tasks start from the top.
     """
@@ -50,6 +54,7 @@ class UnfinishedRuns:
         segments: SegmentedQueue | None,
         rebuild: Callable[[Any, RunRecord], Run],
         stats: Stats,
+        registry: UnfinishedRegistry | None = None,
     ) -> None:
         self.active: dict[Any, KeyEntry] = {}
         self.waiting_inputs = 0
@@ -61,9 +66,11 @@ class UnfinishedRuns:
         self._resume_ms = resume_ms
         self._segments = segments
         self._rebuild = rebuild
+        self._registry = registry
         self._stats = stats
         self._dirty: list[KeyEntry] = []
         self._scope_of: KeyEntry | None = None  # whose key the scope is at, if it was switched in this callback
+        self.external: ExternalActions | None = None  # writes what the calls of a run leave in keyed state
 
     # --- the key scope ----------------------------------------------------------------------------------------------
 
@@ -113,7 +120,7 @@ class UnfinishedRuns:
                 _, _, arrival = decode_pending(self._state.pending.get(str(number)) or "")
                 self._segments.arrive(NO_WATERMARK if arrival is None else arrival)
         entry.persisted = True
-        entry.drain_armed = True  # the timer came back with the state
+        entry.drain_armed = self._registry is None  # the timer came back with the state
         return entry
 
     def mark(self, entry: KeyEntry) -> None:
@@ -176,6 +183,8 @@ class UnfinishedRuns:
                 self._state.sequence.put(stored)
                 entry.stored_sequence = stored
             self.sequences.put(entry.token, stored)
+            if self.external is not None:
+                self.external.flush(run)
             if unfinished:
                 run.flush_memory()
                 events = [encode_event(event) for event in run.events]
@@ -186,17 +195,26 @@ class UnfinishedRuns:
                 self._stats.state_bytes += len(record)
                 entry.persisted = True
                 self.arm(entry)
+                if self._registry is not None and not entry.listed:
+                    entry.listed = True
+                    self._registry.add(run.key)
+                    self._scope_of = None
             else:
-                if entry.persisted:
-                    self._state.run.clear()
                 if entry.drain_armed:
                     self._timers.delete_event_time(RESUME_AT_END)
+                if entry.persisted:
+                    self._state.run.clear()
+                    if self._registry is not None:
+                        self._registry.remove(run.key)
+                        self._scope_of = None
                 del self.active[entry.token]
                 run.entry = None
         dirty.clear()
 
     def arm(self, entry: KeyEntry) -> None:
         """The two timers of a suspended key: coarse resume after a restart (S12), and end of input (S11)."""
+        if self._registry is not None:
+            return
         now = self._clock.now_ms()
         if entry.resume_at <= now:
             entry.resume_at = (now // self._resume_ms + 2) * self._resume_ms

@@ -16,11 +16,14 @@ from flink_agents_py.engine.driver import DEAD_LETTERS
 from flink_agents_py.engine.engine import job_identity
 from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError
-from flink_agents_py.flink.key_groups import SyntheticKeys
+from flink_agents_py.flink.key_groups import KeyGroups, groups_of, kind_of
+from flink_agents_py.flink.keyed_input import KeyedInput
 from flink_agents_py.flink.layout import HeldLayout, PlainLayout, without_watermark
 from flink_agents_py.flink.operator import AgentOperator
 from flink_agents_py.flink.table import table_of_stream, type_of_schema
 from flink_agents_py.flink.types import check_carried, type_information
+from flink_agents_py.observe.destinations import EVENT_LOG_TAG
+from flink_agents_py.observe.observation import side_output_of_log
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
@@ -105,6 +108,8 @@ class FlinkBuilder(AgentBuilder):
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
         if any(action.on_error == "dead_letter" for action in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
+        if side_output_of_log(plan.config):
+            tags.setdefault(EVENT_LOG_TAG, Types.STRING())
         self._applied.append(_Applied(plan, selector, kind, tags, read))
         return self
 
@@ -200,19 +205,31 @@ class FlinkBuilder(AgentBuilder):
         for each in (layout, *sides.values()):
             check_carried(each.declared, each.where, threaded=environment.threaded)
         selector = applied.key_selector or _first_of_pair
-        if self._event_time:
-            synthetic = SyntheticKeys(environment.stream_environment, applied.key_type, threaded=environment.threaded)
-            keyed = synthetic.key(stream, selector, f"{uid}:start")
-            keys = synthetic.keys
+        kind = kind_of(applied.key_type)
+        beats = None if environment.threaded else kind
+        keys: list[Any] = []
+        if self._event_time or beats is not None:
+            if kind is None:
+                raise PipelineError(
+                    f"event time cannot be held for keys of type {applied.key_type}",
+                    where="from_datastream(..., key_type=...)",
+                    fix="use a STRING, LONG, INT or pickled key, or pass event_time=False",
+                )
+            env = environment.stream_environment
+            groups = KeyGroups(kind, groups_of(env), threaded=environment.threaded)
+            keyed_input = KeyedInput(env, applied.key_type, groups, uid)
+            keyed = keyed_input.key(stream, selector, starts=self._event_time, beats=beats is not None)
+            keys = keyed_input.start_keys
         else:
             keyed = stream.key_by(selector, key_type=applied.key_type)
-            keys = []
         operator = AgentOperator(
             plan.to_json(),
             uuid4().hex,
             layout,
             sides,
-            keys,
+            event_time=self._event_time,
+            start_keys=keys,
+            beats=beats,
             restored=environment.restores,
             read=applied.read,
             gives_key=gives_key,

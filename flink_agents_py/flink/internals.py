@@ -91,6 +91,15 @@ class ProcessMap:
         return list(self._keys())
 
 
+def key_group_layout(context: Any) -> tuple[int, int, int]:
+    """In process mode: number of this subtask, parallelism, and number of key groups."""
+    return (
+        int(context.get_index_of_this_subtask()),
+        int(context.get_number_of_parallel_subtasks()),
+        int(context.get_max_number_of_parallel_subtasks()),
+    )
+
+
 def subtask_index(context: Any) -> int:
     """Number of this subtask, from 0."""
     if in_thread_mode(context):

@@ -1,21 +1,24 @@
-"""Synthetic keys: one in each of many key groups, so that every subtask has a key to hang its timers on.
+"""Key groups as Flink assigns them, and *synthetic keys*: keys of ours in chosen groups.
 
-A Python operator gets callbacks only under keys. A subtask that never sees an input would never hear of a watermark and
-hold back the whole pipeline. So a few records with synthetic keys enter the keyed stream when the job starts for the
-first time; their timers are part of the state and follow their key groups through every rescaling.
+A Python operator gets callbacks only under keys. What belongs to a subtask, not to a key of the user's, needs a key to
+hang on, whose state and timers follow its group through every rescaling.
+
+The assignment is that of Flink's ``KeyGroupRangeAssignment``: a murmur hash of the Java hash of the key, which is a
+``Row`` of one field. It is computed here, so that workers can do it too; the JVM is asked once whether it agrees.
 """
 
 from __future__ import annotations
 
+import base64
 import pickle
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
 import cloudpickle
 from pyflink.common import Row, Types
 from pyflink.common.typeinfo import PickledBytesTypeInfo, TypeInformation
-from pyflink.datastream import DataStream, KeyedStream, StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 
 from flink_agents_py.errors import PipelineError
@@ -23,86 +26,109 @@ from flink_agents_py.errors import PipelineError
 MARK = "\0flink-agents-py\0"
 """How synthetic text keys begin."""
 
-_MOST_SUBTASKS = 64
 _LEAST_LONG = -(2**63)
 _LEAST_INT = -(2**31)
 _MOST_TRIED = 2**24
+_MASK = 0xFFFFFFFF
 
-_spreads: dict[tuple[str, str, int, int], list[Any]] = {}  # finding keys takes some thousand calls of the JVM
 
-
-class SyntheticKeys:
-    """Keys whose groups are spread so that every subtask owns one, at any parallelism up to 64 (or the present one).
+class KeyGroups:
+    """Which group a key is in, and a synthetic key for each group. Can be pickled.
 
     Args:
+        kind: of the keys, from :func:`kind_of`.
+        groups: how many there are (the maximum parallelism).
         threaded: the execution mode; pickled keys have different bytes, hence other groups, in the two.
-
-    Raises:
-        PipelineError: keys of that type cannot be made up.
     """
 
-    def __init__(self, env: StreamExecutionEnvironment, key_type: TypeInformation, *, threaded: bool) -> None:
-        self._env = env
-        self._key_type = key_type
-        self._pickle: Callable[[Any], bytes] = pickle.dumps if threaded else cloudpickle.dumps
-        self.keys = self._spread()
+    def __init__(self, kind: str, groups: int, *, threaded: bool) -> None:
+        self.kind = kind
+        self.groups = groups
+        self.threaded = threaded
 
-    def key(self, stream: DataStream, key_selector: Any, uid: str) -> KeyedStream:
-        """``stream`` keyed by ``key_selector``, with one record ``None`` under each synthetic key before all else.
+    @property
+    def synthetic(self) -> list[Any]:
+        """The synthetic key of each group, by number of the group."""
+        return _synthetic(self.kind, self.groups, self.groups, self.threaded)
 
-        No watermark passes before they are through: their source holds the combined watermark back until it ends.
-        """
-        keyed = stream.key_by(key_selector, key_type=self._key_type)
-        row_type = Types.ROW([self._key_type, stream.get_type()])
-        start = self._env.from_collection([Row(self._encoded(key), None) for key in self.keys], type_info=row_type)
-        start.name("agent start").uid(uid).set_parallelism(1)
-        gateway = get_gateway()
-        keyed._j_data_stream.getTransformation().getInputs().get(0).setUid(f"{uid}:key")
-        # Between a key-by's map and its exchange is the one place where a record can enter with a key of its own.
-        with_keys = gateway.jvm.org.apache.flink.streaming.api.datastream.DataStream(
-            self._env._j_stream_execution_environment, keyed._j_data_stream.getTransformation().getInputs().get(0)
-        )
-        together = DataStream(with_keys).union(start)._j_data_stream
-        java_key = Types.ROW([self._key_type]).get_java_type_info()
-        return KeyedStream(together.keyBy(gateway.jvm.KeyByKeySelector(), java_key), stream.get_type(), stream)
+    def spread(self, subtasks: int) -> list[Any]:
+        """So many synthetic keys that every subtask owns one at any parallelism up to ``subtasks``."""
+        return _synthetic(self.kind, self.groups, min(self.groups, 2 * subtasks), self.threaded)
 
-    def _spread(self) -> list[Any]:
-        """One key in each of so many equal ranges of key groups that no subtask's own range is without one."""
-        assignment = get_gateway().jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment
-        parallelism = self._env.get_parallelism()
-        groups = self._env.get_max_parallelism()
-        if groups <= 0:
-            groups = assignment.computeDefaultMaxParallelism(parallelism)
-        ranges = min(groups, 2 * max(_MOST_SUBTASKS, parallelism))
-        known = (str(self._key_type), self._pickle.__module__, groups, ranges)
-        if known in _spreads:
-            return _spreads[known]
-        found: dict[int, Any] = {}
-        for candidate in self._candidates():
-            group = assignment.assignToKeyGroup(_java_row(self._encoded(candidate)), groups)
-            found.setdefault(group * ranges // groups, candidate)
-            if len(found) == ranges:
-                _spreads[known] = keys = list(found.values())
-                return keys
+    def owned(self, subtask: int, parallelism: int) -> list[Any]:
+        """The synthetic keys of a subtask; the ranges are those of ``computeKeyGroupRangeForOperatorIndex``."""
+        start = (subtask * self.groups + parallelism - 1) // parallelism
+        end = ((subtask + 1) * self.groups - 1) // parallelism
+        return self.synthetic[start : end + 1]
+
+    def group_of(self, key: Any) -> int:
+        """The number of the group ``key`` is in."""
+        return _murmur(62 + _HASHES[self.kind](self.encoded(key))) % self.groups
+
+    def encoded(self, key: Any) -> Any:
+        """What Java sees of ``key``."""
+        if self.kind != "pickled":
+            return key
+        return pickle.dumps(key) if self.threaded else cloudpickle.dumps(key)
+
+    # --- see engine.registry.Homes ----------------------------------------------------------------------------------
+
+    def home_of(self, key: Any) -> Any:
+        """The synthetic key of the group ``key`` is in."""
+        return self.synthetic[self.group_of(key)]
+
+    def handle_of(self, key: Any) -> Any:
+        """The key as the state backend of process mode has it."""
+        return Row(key)
+
+    def pack(self, key: Any) -> str:
+        """``key`` as text. Pickled keys keep their bytes: an equal key with other bytes is another one to Flink."""
+        if self.kind == "pickled":
+            return base64.b64encode(self.encoded(key)).decode("ascii")
+        return str(key)
+
+    def unpack(self, text: str) -> Any:
+        """The key :meth:`pack` was given."""
+        if self.kind == "pickled":
+            return pickle.loads(base64.b64decode(text))  # noqa: S301 - out of Flink's state, as every key of the job
+        return text if self.kind == "text" else int(text)
+
+
+def kind_of(key_type: TypeInformation) -> str | None:
+    """The kind of keys of a type; ``None`` if synthetic ones cannot be made up."""
+    if isinstance(key_type, PickledBytesTypeInfo):
+        return "pickled"
+    for declared, kind in ((Types.STRING(), "text"), (Types.LONG(), "long"), (Types.INT(), "int")):
+        if key_type == declared:
+            return kind
+    return None
+
+
+def groups_of(env: Any) -> int:
+    """How many key groups an operator of the environment's parallelism gets."""
+    groups = env.get_max_parallelism()
+    if groups <= 0:
+        groups = _assignment().computeDefaultMaxParallelism(env.get_parallelism())
+    return int(groups)
+
+
+def check_assignment(groups: KeyGroups) -> None:
+    """Have the JVM confirm the group of a key.
+
+    Raises:
+        PipelineError: this Flink assigns key groups in another way.
+    """
+    key = groups.synthetic[0]
+    gateway = get_gateway()
+    fields = gateway.new_array(gateway.jvm.Object, 1)
+    fields[0] = groups.encoded(key)
+    assigned = _assignment().assignToKeyGroup(gateway.jvm.org.apache.flink.types.Row.of(fields), groups.groups)
+    if assigned != 0:
         raise PipelineError(
-            f"event time cannot be held for keys of type {self._key_type}",
-            where="from_datastream(..., key_type=...)",
-            fix="use a STRING, LONG, INT or pickled key, or pass event_time=False",
+            f"this version of Flink puts a key into key group {assigned} that was expected in group 0",
+            where="from_datastream(...)",
+            fix="use a version of apache-flink this package supports, or pass event_time=False in thread mode",
         )
-
-    def _candidates(self) -> Iterator[Any]:
-        """An endless supply of keys; none for types that have none to spare."""
-        if self._key_type == Types.STRING() or isinstance(self._key_type, PickledBytesTypeInfo):
-            return (f"{MARK}{number}" for number in count())
-        # Far out, where no counter or id gets; a real input with such a key would still be handled as it should.
-        if self._key_type == Types.LONG():
-            return (_LEAST_LONG + number for number in count())
-        if self._key_type == Types.INT():
-            return (_LEAST_INT + number for number in count())
-        return iter(())
-
-    def _encoded(self, key: Any) -> Any:
-        return self._pickle(key) if isinstance(self._key_type, PickledBytesTypeInfo) else key
 
 
 def may_be_synthetic(key: Any) -> bool:
@@ -113,8 +139,81 @@ def may_be_synthetic(key: Any) -> bool:
     return kind is int and (key < _LEAST_LONG + _MOST_TRIED or _LEAST_INT <= key < _LEAST_INT + _MOST_TRIED)
 
 
-def _java_row(value: Any) -> Any:
-    gateway = get_gateway()
-    fields = gateway.new_array(gateway.jvm.Object, 1)
-    fields[0] = value
-    return gateway.jvm.org.apache.flink.types.Row.of(fields)
+@lru_cache(maxsize=16)
+def _synthetic(kind: str, groups: int, ranges: int, threaded: bool) -> list[Any]:
+    """The first candidate in each of so many equal ranges of groups."""
+    assigned = KeyGroups(kind, groups, threaded=threaded)
+    found: dict[int, Any] = {}
+    for candidate in _candidates(kind):
+        found.setdefault(assigned.group_of(candidate) * ranges // groups, candidate)
+        if len(found) == ranges:
+            break
+    return [found[number] for number in range(ranges)]
+
+
+def _candidates(kind: str) -> Iterator[Any]:
+    """An endless supply of keys."""
+    if kind in ("text", "pickled"):
+        return (f"{MARK}{number}" for number in count())
+    # Far out, where no counter or id gets; a real input with such a key would still be handled as it should.
+    least = _LEAST_LONG if kind == "long" else _LEAST_INT
+    return (least + number for number in count())
+
+
+def _assignment() -> Any:
+    return get_gateway().jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment
+
+
+# --- Java's arithmetic: 32 bits, overflowing --------------------------------------------------------------------------
+
+
+def _text_hash(text: str) -> int:
+    """``String.hashCode``: over UTF-16 units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _MASK
+    return value
+
+
+def _bytes_hash(data: bytes) -> int:
+    """``Arrays.hashCode(byte[])``: over signed bytes."""
+    value = 1
+    for byte in data:
+        value = (31 * value + (byte - 256 if byte > 127 else byte)) & _MASK  # noqa: PLR2004
+    return value
+
+
+def _long_hash(number: int) -> int:
+    """``Long.hashCode``."""
+    return (number ^ (number & 0xFFFFFFFFFFFFFFFF) >> 32) & _MASK
+
+
+def _int_hash(number: int) -> int:
+    """``Integer.hashCode``."""
+    return number & _MASK
+
+
+_HASHES: dict[str, Callable[[Any], int]] = {
+    "text": _text_hash,
+    "pickled": _bytes_hash,
+    "long": _long_hash,
+    "int": _int_hash,
+}
+
+
+def _murmur(code: int) -> int:
+    """Flink's ``MathUtils.murmurHash``, not negative."""
+    code = code * 0xCC9E2D51 & _MASK
+    code = (code << 15 | code >> 17) & _MASK
+    code = code * 0x1B873593 & _MASK
+    code = (code << 13 | code >> 19) & _MASK
+    code = (code * 5 + 0xE6546B64 & _MASK) ^ 4
+    code ^= code >> 16
+    code = code * 0x85EBCA6B & _MASK
+    code ^= code >> 13
+    code = code * 0xC2B2AE35 & _MASK
+    code ^= code >> 16
+    if code < 1 << 31:
+        return code
+    return 0 if code == 1 << 31 else (1 << 32) - code

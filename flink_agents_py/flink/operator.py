@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import Engine, job_identity
 from flink_agents_py.engine.held_watermark import HeldWatermark
+from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
 from flink_agents_py.errors import PipelineError
@@ -20,13 +22,17 @@ from flink_agents_py.flink.internals import (
     ThreadKeyScope,
     attempt_number,
     in_thread_mode,
+    key_group_layout,
     subtask_index,
 )
-from flink_agents_py.flink.key_groups import may_be_synthetic
-from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state
+from flink_agents_py.flink.key_groups import KeyGroups, may_be_synthetic
+from flink_agents_py.flink.metrics import MetricsReport
+from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state, unfinished_state
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.host.failpoints import arm_from_environment
+from flink_agents_py.observe.metrics import BuiltInMetrics
+from flink_agents_py.observe.observation import Observation
 from flink_agents_py.plan.plan import AgentPlan
 from flink_agents_py.stores.factory import open_store
 
@@ -45,7 +51,9 @@ class AgentOperator(KeyedProcessFunction):
             threads of an earlier attempt from those of other jobs in the same process (S15).
         layout: how outputs leave the operator.
         side_outputs: tags declared on the builder, and how their values leave it.
-        synthetic_keys: keys under which watermarks are learnt; none for pipelines without event time.
+        event_time: whether watermarks are held back.
+        start_keys: synthetic keys that get a start record.
+        beats: the kind of keys, where beats come under the synthetic key of each key group (process mode).
         restored: whether the job is submitted with a savepoint.
         read: makes the input of what comes; ``None`` if that is the input.
         gives_key: outputs go as ``(key, value)`` to the agent behind this one.
@@ -57,8 +65,10 @@ class AgentOperator(KeyedProcessFunction):
         submission: str,
         layout: PlainLayout | HeldLayout,
         side_outputs: dict[str, PlainLayout | HeldLayout],
-        synthetic_keys: Iterable[Any] = (),
         *,
+        event_time: bool = False,
+        start_keys: Iterable[Any] = (),
+        beats: str | None = None,
         restored: bool = False,
         read: Callable[[Any], Any] | None = None,
         gives_key: bool = False,
@@ -67,7 +77,9 @@ class AgentOperator(KeyedProcessFunction):
         self._submission = submission
         self._layout = layout
         self._side_layouts = side_outputs
-        self._synthetic_keys = frozenset(synthetic_keys)
+        self._event_time = event_time
+        self._synthetic_keys = frozenset(start_keys)
+        self._beats = beats
         self._restored = restored
         self._read = read
         self._gives_key = gives_key
@@ -90,8 +102,16 @@ class AgentOperator(KeyedProcessFunction):
         self._executor.close_after(self)
         self._side_outputs = {tag: (OutputTag(tag), layout) for tag, layout in self._side_layouts.items()}
         clock = SystemClock()
+        registry, own_keys = None, None
+        if self._beats is not None:
+            subtask, parallelism, number = key_group_layout(runtime_context)
+            groups = KeyGroups(self._beats, number, threaded=False)
+            registry = UnfinishedRegistry(unfinished_state(runtime_context), self._scope, groups)
+            own_keys = groups.owned(subtask, parallelism)
+            self._synthetic_keys = frozenset(groups.synthetic)
+            self._met: set[Any] = set()
         self._held: HeldWatermark | None = None
-        if self._synthetic_keys:
+        if self._event_time:
             self._held = HeldWatermark(
                 beat_state(runtime_context),
                 self._timers,
@@ -99,10 +119,18 @@ class AgentOperator(KeyedProcessFunction):
                 plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL),
                 restored=self._restored or attempt_number(runtime_context) > 0,
                 hold=plan.config.get(AgentOptions.HOLD_WATERMARK),
+                awaited=own_keys,
             )
         self._eager = self._copies_input or self._held is not None or self._read is not None or self._gives_key
         arm_from_environment()
         self._store = open_store(plan.config, job_identity(plan))
+        self._observation = Observation(
+            plan,
+            clock,
+            submission=self._submission,
+            subtask=subtask_index(runtime_context),
+            attempt=attempt_number(runtime_context),
+        )
         self._engine = Engine(
             plan,
             FlinkKeyedState(runtime_context),
@@ -112,7 +140,17 @@ class AgentOperator(KeyedProcessFunction):
             self._executor,
             segments=None if self._held is None else self._held.segments,
             store=self._store,
+            watch=self._observation.observer,
+            registry=registry,
         )
+
+        self._observation.attach(self._engine)
+        self._report: MetricsReport | None = None
+        group = runtime_context.get_metrics_group() if plan.config.get(AgentOptions.METRICS) else None
+        if group is not None:  # there is none where python.metric.enabled is off
+            built_in = BuiltInMetrics(self._engine, self._observation, self._lag_ms)
+            self._report = MetricsReport(group, built_in, self._engine.metrics, threaded=threaded)
+        self._look = 0 if self._report is None else self._report.samples
 
     def close(self) -> None:
         engine = self.__dict__.pop("_engine", None)
@@ -121,11 +159,14 @@ class AgentOperator(KeyedProcessFunction):
             self._executor.close()
             if self._store is not None:
                 self._store.close()
+            self._observation.close()
             self._plan.close()
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
-        if value is None and self._starts(ctx):
-            return ()
+        if self._look:
+            return self._process_timed(value, ctx)
+        if value is None and self._synthetic_keys and ctx.get_current_key() in self._synthetic_keys:
+            return self._beat(ctx)
         engine = self._engine
         if engine.saturated:
             return self._process_when_free(value, ctx)
@@ -143,6 +184,44 @@ class AgentOperator(KeyedProcessFunction):
         return [fit(value) for value, _ in effects.take_outputs()]
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        report = self._report
+        if report is None:
+            return self._on_timer(timestamp, ctx)
+        if timestamp >= report.due_ms:
+            report.publish()
+            self._look = report.samples
+            return self._on_timer(timestamp, ctx)
+        if not report.armed:
+            ctx.timer_service().register_processing_time_timer(report.arm(time.time_ns() // 1_000_000))
+        began = time.perf_counter()
+        emitted = self._on_timer(timestamp, ctx)
+        report.timed((time.perf_counter() - began) * 1e6)
+        return emitted
+
+    def _process_timed(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        """Some callbacks after each report: they are timed, and see to it that there is a next report."""
+        report, left = self._report, self._look - 1
+        if report is None:
+            self._look = 0
+            return self.process_element(value, ctx)
+        if not report.armed:
+            ctx.timer_service().register_processing_time_timer(report.arm(time.time_ns() // 1_000_000))
+        self._look = 0
+        began = time.perf_counter()
+        try:
+            return self.process_element(value, ctx)
+        finally:
+            report.timed((time.perf_counter() - began) * 1e6)
+            self._look = left
+
+    def _lag_ms(self) -> int:
+        """How far what downstream has been told of is behind the newest watermark."""
+        held = self._held
+        if held is None or held.emitted == NO_WATERMARK or held.segments.watermark >= RESUME_AT_END:
+            return 0
+        return max(0, held.segments.watermark - held.emitted)
+
+    def _on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         engine = self.__dict__.get("_engine")
         if engine is None:
             return ()  # thread mode lets a processing-time timer fire once more between close() and the task's end
@@ -157,8 +236,10 @@ class AgentOperator(KeyedProcessFunction):
             else:
                 watermark = _watermark(service)
                 held.tick(timestamp, watermark)
-                if not (may_be_synthetic(key) and held.watch(key, watermark)):
+                if self._beats is not None or not (may_be_synthetic(key) and held.watch(key, watermark)):
                     engine.timer(key)
+        elif self._copies_input:
+            return self._end(key)
         elif timestamp == RESUME_AT_END:
             handle = self._scope.current()
             if engine.resume(key):
@@ -168,14 +249,23 @@ class AgentOperator(KeyedProcessFunction):
             return self._finish(key)
         return self._emissions()
 
-    def _starts(self, ctx: KeyedProcessFunction.Context) -> bool:
-        """Whether this ``None`` is the record that makes a synthetic key, not an input; if so, it does."""
-        held, key = self._held, ctx.get_current_key()
-        if held is None or not may_be_synthetic(key) or key not in self._synthetic_keys:
-            return False
+    def _beat(self, ctx: KeyedProcessFunction.Context) -> list[Any]:
+        """A callback of ours under a synthetic key."""
         service = self._timers.service = ctx.timer_service()
-        held.start(key, _watermark(service))
-        return True
+        key, held = ctx.get_current_key(), self._held
+        if self._beats is None:
+            if held is not None:
+                held.start(key, _watermark(service))
+            return []
+        if key not in self._met:
+            self._met.add(key)
+            self._timers.event_time(RESUME_AT_END)
+            handle = self._scope.current()
+            self._engine.resume_listed()
+            self._scope.switch(handle)
+        if held is not None:
+            held.beat(key, _watermark(service))
+        return self._emissions()
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         service = self._timers.service = ctx.timer_service()
@@ -205,6 +295,18 @@ class AgentOperator(KeyedProcessFunction):
         """End of input (S11): nothing follows any more, so waiting here is lawful."""
         engine = self._engine
         while engine.unfinished(key):
+            engine.wait_slice()
+            yield from self._emissions()
+
+    def _end(self, key: Any) -> Iterator[Any]:
+        """End of input in process mode, where it is not certain that a timer registered now still fires."""
+        engine = self._engine
+        if self._beats is not None and key in self._synthetic_keys:
+            engine.resume_listed()
+        else:
+            engine.resume(key)
+        yield from self._emissions()
+        while not engine.idle:
             engine.wait_slice()
             yield from self._emissions()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Types
@@ -12,7 +13,7 @@ from flink_agents_py.flink.internals import ProcessMap, ProcessValue, ThreadMap,
 if TYPE_CHECKING:
     from pyflink.datastream import RuntimeContext, TimerService
 
-    from flink_agents_py.engine.ports import ValuePort
+    from flink_agents_py.engine.ports import MapPort, ValuePort
 
 
 class FlinkKeyedState:
@@ -29,12 +30,30 @@ class FlinkKeyedState:
         self.run = value(context, ValueStateDescriptor("agent.run", Types.STRING()))
         self.pending = text_map(context, MapStateDescriptor("agent.pending", Types.STRING(), Types.STRING()))
         self.memory = text_map(context, MapStateDescriptor("agent.stm", Types.STRING(), Types.STRING()))
+        # Made when the engine asks for them, while it is opened: agents without external actions have no such state.
+        self._text_map = lambda name: text_map(context, MapStateDescriptor(name, Types.STRING(), Types.STRING()))
+
+    @cached_property
+    def idem(self) -> MapPort:
+        return self._text_map("agent.idem")  # type: ignore[no-any-return]
+
+    @cached_property
+    def audit(self) -> MapPort:
+        return self._text_map("agent.audit")  # type: ignore[no-any-return]
 
 
 def beat_state(context: RuntimeContext) -> ValuePort:
     """State of the synthetic keys that carry the watermark; 1 under each of them."""
     value: Any = ThreadValue if in_thread_mode(context) else ProcessValue
     port: ValuePort = value(context, ValueStateDescriptor("agent.beat", Types.LONG()))
+    return port
+
+
+def unfinished_state(context: RuntimeContext) -> MapPort:
+    """State of the synthetic keys in process mode: the unfinished keys of their key group."""
+    text_map: Any = ThreadMap if in_thread_mode(context) else ProcessMap
+    descriptor = MapStateDescriptor("agent.unfinished", Types.STRING(), Types.STRING())
+    port: MapPort = text_map(context, descriptor)
     return port
 
 

@@ -50,7 +50,6 @@ def watermarks_of(written):
 THREAD = pytest.mark.parametrize("mode", ["thread"])
 
 
-@THREAD
 def test_a_crash_in_the_middle_changes_no_window_and_no_watermark(host, mode, tmp_path, spec):
     """An action fails once, with some 25 inputs unfinished; nothing is released early, and none of it is lost."""
     logs = {}
@@ -80,7 +79,6 @@ def test_a_crash_in_the_middle_changes_no_window_and_no_watermark(host, mode, tm
     assert len(logs["crashed"]) >= len(logs["undisturbed"]) / 2
 
 
-@THREAD
 def test_one_to_two_to_one_subtasks_through_savepoints(host, mode, tmp_path, outputs, spec):
     savepoint = ""
     for parallelism, wanted in ((1, 10), (2, 25), (1, None)):
@@ -98,7 +96,6 @@ def seen(outputs):
     return {line["number"] for line in lines(outputs) if line["kind"] == "output"}
 
 
-@THREAD
 def test_event_time_can_be_switched_on_with_a_savepoint_from_before(host, mode, tmp_path, outputs, spec):
     """The restored runs began before any synthetic key was there, and are waited for all the same."""
     spec |= {"per_second": 15, "seconds": 2.0}
