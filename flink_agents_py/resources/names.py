@@ -21,6 +21,8 @@ class ResourceName:
         VLLM_SETUP = OPENAI_COMPLETIONS_SETUP
         AZURE_OPENAI_CONNECTION = f"{_EXT}.openai:AzureOpenAIChatModelConnection"
         AZURE_OPENAI_SETUP = OPENAI_COMPLETIONS_SETUP
+        LOCAL_CONNECTION = f"{_EXT}.local_model:LocalChatModelConnection"
+        LOCAL_SETUP = OPENAI_COMPLETIONS_SETUP
         ANTHROPIC_CONNECTION = f"{_EXT}.anthropic:AnthropicChatModelConnection"
         ANTHROPIC_SETUP = f"{_EXT}.anthropic:AnthropicChatModelSetup"
         OLLAMA_CONNECTION = f"{_EXT}.ollama:OllamaChatModelConnection"
