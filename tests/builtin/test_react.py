@@ -81,7 +81,10 @@ def test_tools_of_one_answer_run_in_parallel():
         (("broken", {"reason": "no luck"}), "Error: RuntimeError: no luck"),
         (("nothing", {}), "Error: there is no tool 'nothing'; use one of those offered"),
         (("add", {"a": 1}), "Error: the arguments of add do not fit: b: Field required"),
-        (("add", {"a": 1, "b": 2, "c": 3}), "Error: the arguments of add do not fit: c: Extra inputs are not permitted"),
+        (
+            ("add", {"a": 1, "b": 2, "c": 3}),
+            "Error: the arguments of add do not fit: c: Extra inputs are not permitted",
+        ),
     ],
 )
 def test_what_goes_wrong_with_a_tool_is_told_to_the_model(call, told):
