@@ -28,6 +28,9 @@ from flink_agents_py.resources.injection import INJECTED_ATTRIBUTE, InjectedArg,
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from flink_agents_py.external.registry import ActionRegistry
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ACTION_ATTRIBUTE = "__flink_agents_action__"
@@ -108,6 +111,7 @@ class Agent:
     def __init__(self) -> None:
         self._actions: dict[str, AddedAction] = {}
         self._resources: dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]] = {}
+        self._registries: list[ActionRegistry] = []
 
     @property
     def actions(self) -> dict[str, AddedAction]:
@@ -166,6 +170,18 @@ class Agent:
                 fix="give each resource of one type its own name",
             )
         of_type[name] = instance
+        return self
+
+    @property
+    def action_registries(self) -> list[ActionRegistry]:
+        """Registries added by :meth:`add_action_registry`."""
+        registries: list[ActionRegistry] = self.__dict__.setdefault("_registries", [])
+        return registries
+
+    def add_action_registry(self, registry: ActionRegistry) -> Self:
+        """Let the agent call the external actions of a registry: ``await ctx.call(name, params)``."""
+        if registry not in self.action_registries:
+            self.action_registries.append(registry)
         return self
 
 

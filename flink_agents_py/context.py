@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.events import Event
+    from flink_agents_py.external.records import ActionResult
+
     from flink_agents_py.memory import MemoryObject
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.policies import RetryPolicy, Timeouts
@@ -190,6 +192,26 @@ class RunnerContext(ABC):
         """Await several durable calls made in parallel; results in argument order.
 
         The first exception (in argument order) is raised once all calls are done, unless ``return_exceptions``.
+        """
+
+    @abstractmethod
+    def call(
+        self, name: str, params: Any = None, *, trace_id: str | None = None, sequence: int = 0
+    ) -> Awaitable[ActionResult]:
+        """Call an external action by name: ``result = await ctx.call("refund", {"order": 7, "cents": 100})``.
+
+        It never raises for what can be expected of the world outside: look at ``result.ok`` and ``result.code``. Calls
+        may be made in parallel (``ctx.gather``) and are durable as all calls are. In one and the same trace, the same
+        action with the same parameters is done once: the second call gets the result of the first.
+
+        Args:
+            name: as registered with ``add_action_registry``.
+            params: by name, or a pydantic model of them.
+            trace_id: what the call belongs to; default: this run, so that every input has deeds of its own.
+            sequence: a number of yours that results and dead letters carry.
+
+        Raises:
+            AgentDefinitionError: the agent has no external actions at all.
         """
 
     @abstractmethod

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from flink_agents_py.external.registry import ActionRegistry
     from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
 
@@ -98,6 +99,16 @@ class AgentsExecutionEnvironment(ABC):
         """Share a resource with all agents of this environment; an agent's own resource of that name wins."""
         self._resources.add_resource(name, resource_type, instance)
         return self
+
+    def add_action_registry(self, registry: ActionRegistry) -> Self:
+        """Let all agents of this environment call the external actions of a registry, beside those of their own."""
+        self._resources.add_action_registry(registry)
+        return self
+
+    @property
+    def shared_registries(self) -> list[ActionRegistry]:
+        """What :meth:`add_action_registry` has collected."""
+        return self._resources.action_registries
 
     @property
     def shared_resources(self) -> dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]]:

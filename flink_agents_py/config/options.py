@@ -170,6 +170,14 @@ class AgentOptions:
         minimum=1,
     )
 
+    EXTERNAL_AUDIT_SIZE = ConfigOption(
+        "external-actions.audit-size",
+        int,
+        100,
+        "Calls of external actions that the audit in keyed state keeps per key (0: none; the side output has all).",
+        minimum=0,
+    )
+
     SHORT_TERM_MEMORY_STATE_TTL_MS = ConfigOption(
         "short-term-memory.state-ttl.ms",
         int,

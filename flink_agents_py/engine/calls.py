@@ -80,6 +80,10 @@ class DurableCall:
             raise self.error
         return self.value
 
+    def retries(self, error: BaseException) -> bool:
+        """Whether the error is worth another attempt."""
+        return self.retry.retries(error)
+
     def __repr__(self) -> str:
         return f"<durable call {self.ordinal}: {self.record.function}>"
 

@@ -13,13 +13,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flink_agents_py.engine.external_call import ExternalCall
 from flink_agents_py.engine.journal import RAISED, RETURNED
 from flink_agents_py.engine.outcome import encode_error, encode_result
 from flink_agents_py.errors import CallTimeoutError, FlinkAgentsError
+from flink_agents_py.external.codes import ActionCode
 from flink_agents_py.policies import retry_after_of
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.external import ExternalActions
     from flink_agents_py.engine.ports import CallExecutor, Clock, RunObserver
     from flink_agents_py.engine.stats import Stats
 
@@ -40,6 +43,7 @@ class CallDesk:
         settled: told about each call that has got its outcome.
         changed: told about each call whose record changed without an outcome (an attempt was counted, a retry is due).
         deferred: attempts wait for :meth:`send`, so that what is noted of them can be written first.
+        external: the external actions of the agent, whose calls go through lanes of their own.
     """
 
     def __init__(
@@ -54,8 +58,11 @@ class CallDesk:
         changed: Callable[[DurableCall], None],
         deferred: bool = False,
         watch: RunObserver | None = None,
+        external: ExternalActions | None = None,
     ) -> None:
         self._watch = watch
+        self._external = external
+        self._first_lane = 0
         self._executor = executor
         self._clock = clock
         self._stats = stats
@@ -86,7 +93,8 @@ class CallDesk:
     @property
     def waiting(self) -> int:
         """Calls waiting for a place."""
-        return len(self._waiting) + len(self._waiting_threaded)
+        waiting = len(self._waiting) + len(self._waiting_threaded)
+        return waiting if self._external is None else waiting + self._external.lanes.waiting
 
     @property
     def in_flight(self) -> int:
@@ -135,13 +143,15 @@ class CallDesk:
             call, threaded = entry
             if threaded:
                 self._threaded -= 1
+            if isinstance(call, ExternalCall) and call.lane is not None:
+                call.lane.ended()
             if call.number == number:
                 call.number = 0
                 if not call.done:
                     self._attempt_ended(call, error, result)
         if self._timers:
             self._fire(self._clock.now_ms())
-        if self._waiting or self._waiting_threaded:
+        if self._waiting or self._waiting_threaded or self._external is not None:
             self._launch_waiting()
         return len(completions)
 
@@ -149,13 +159,31 @@ class CallDesk:
         """When the earliest timeout, retry or sleep is due; ``None`` if nothing is timed."""
         while self._timers and self._timers[0][3].done:
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        due = self._timers[0][0] if self._timers else None
+        if self._external is not None and len(self._in_flight) < self._max_in_flight:
+            turn = self._external.lanes.next_due_ms()
+            if turn is not None and (due is None or turn < due):
+                return turn
+        return due
 
     def cancel(self, call: DurableCall) -> None:
         """Give up a call nobody waits for any more; no attempt is made after this."""
         if not call.done:
             call.done = True
             self._give_up_attempt(call)
+            if self._external is not None and isinstance(call, ExternalCall):
+                self._external.cancelled(call)
+
+    def answer(self, call: ExternalCall, result: Any) -> None:
+        """Give a call its outcome while its action makes it: nobody waits for it yet."""
+        self._record(call, None, result)
+        self._note(call)
+        if self._external is not None:
+            self._external.settled(call)
+
+    def settle(self, call: ExternalCall, result: Any) -> None:
+        """Give a call that has been started its outcome."""
+        self._settle(call, None, result)
 
     def call_now(self, call: DurableCall) -> None:
         """Make the call on this very thread (``ctx.durable_execute``)."""
@@ -184,8 +212,11 @@ class CallDesk:
     # --- attempts ---------------------------------------------------------------------------------------------------
 
     def _enqueue(self, call: DurableCall) -> None:
-        threaded = not is_async_function(call.func)  # type: ignore[arg-type]
-        (self._waiting_threaded if threaded else self._waiting).append(call)
+        if self._external is not None and isinstance(call, ExternalCall):
+            self._external.enqueue(call)
+        else:
+            threaded = not is_async_function(call.func)  # type: ignore[arg-type]
+            (self._waiting_threaded if threaded else self._waiting).append(call)
         self._launch_waiting()
 
     def _launch_waiting(self) -> None:
@@ -194,6 +225,31 @@ class CallDesk:
             self._launch(waiting.popleft(), threaded=False)
         while threaded and len(self._in_flight) < self._max_in_flight and self._threaded < self._executor.threads:
             self._launch(threaded.popleft(), threaded=True)
+        if self._external is not None:
+            self._launch_external(self._external)
+
+    def _launch_external(self, external: ExternalActions) -> None:
+        """Make the calls whose turn it is; another lane is first each time, so that none starves the others."""
+        now = self._clock.now_ms()
+        lanes = external.lanes.all()
+        self._first_lane += 1
+        for number in range(len(lanes)):
+            lane = lanes[(self._first_lane + number) % len(lanes)]
+            while len(self._in_flight) < self._max_in_flight:
+                call = lane.first(now)
+                if call is None:
+                    break
+                threaded = call.binding is not None and not call.binding.is_async
+                if threaded and self._threaded >= self._executor.threads:
+                    break
+                if call.breaker is not None and call.breaker.refuses(call, now):
+                    external.refuse(call, ActionCode.CIRCUIT_OPEN, f"{call.breaker.failures} attempts in a row failed")
+                    continue
+                self._launch(call, threaded=threaded)
+                if call.number:
+                    lane.began(call, now)
+                    if call.graced:
+                        external.graced.append(call)
 
     def _launch(self, call: DurableCall, *, threaded: bool) -> None:
         if call.done:
@@ -208,6 +264,8 @@ class CallDesk:
         call.record.attempts += 1
         call.record.due_ms = 0
         self._note(call)
+        if isinstance(call, ExternalCall):
+            call.launching(self._clock.now_ms())
         self._stats.attempts += 1
         if self._watch is not None:
             self._watch.call_attempted(call)
@@ -226,7 +284,9 @@ class CallDesk:
         self._executor.submit(call.number, call.func, call.args, call.kwargs, threaded=threaded)  # type: ignore[arg-type]
 
     def _attempt_ended(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
-        if error is not None and call.record.attempts < call.retry.max_attempts and call.retry.retries(error):
+        if isinstance(call, ExternalCall):
+            error = call.attempt_ended(error, self._clock.now_ms())
+        if error is not None and call.record.attempts < call.retry.max_attempts and call.retries(error):
             delay = call.retry.delay_s(call.record.attempts, call.idempotency_key, retry_after_of(error))
             due = self._clock.now_ms() + round(delay * 1000)
             total = call.timeouts.total
@@ -279,13 +339,19 @@ class CallDesk:
             self._unsent.remove(call)
             _, threaded = self._in_flight.pop(number)
             self._threaded -= threaded
+            if isinstance(call, ExternalCall) and call.lane is not None:
+                call.lane.ended()
         else:
             self._executor.cancel(number)
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
 
     def _settle(self, call: DurableCall, error: BaseException | None, result: Any) -> None:
+        if isinstance(call, ExternalCall):
+            error, result = None, call.outcome(error, result, self._clock.now_ms())
         self._record(call, error, result)
+        if self._external is not None and isinstance(call, ExternalCall):
+            self._external.settled(call)
         self._settled(call)
 
     def _record(self, call: DurableCall, error: BaseException | None, result: Any) -> None:

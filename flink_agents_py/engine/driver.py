@@ -104,6 +104,8 @@ class RunDriver:
             coroutine = task.coroutine
             if coroutine is None:
                 if self._recorder is not None and self._recorder.recall(task):
+                    if self._engine.external is not None:
+                        self._engine.external.recalled(task)
                     self._finish(run, task, recalled=True)
                     return
                 route = task.route
@@ -161,6 +163,8 @@ class RunDriver:
 
     def _finish(self, run: Run, task: ActionTask, *, recalled: bool = False) -> None:
         self._refuse_if_left(task)
+        if task.calls and self._engine.external is not None:
+            self._engine.external.finish(task)
         if self._observer is not None:
             self._observer.observe(task)
         if self._watch is not None:
@@ -201,6 +205,9 @@ class RunDriver:
             error.what = f"an action used asyncio directly ({cause}): there is no asyncio loop on the operator thread"
             error.args = (error._render(),)  # noqa: SLF001 - our own exception
             error.__cause__ = cause
+        external = self._engine.external
+        # What its external actions have done is done, whatever becomes of the action.
+        left = external.outputs_of(task) if external is not None else []
         task.abandon()  # its coroutine is still suspended, or was never started, where the engine refused to go on
         self._close(task, report=False)
         policy = task.route.on_error
@@ -216,15 +223,21 @@ class RunDriver:
         if policy == "skip":
             self._engine.stats.skipped += 1
             if self._recorder is not None:
-                self._recorder.failed(task, [])
+                self._recorder.failed(task, left)
+            self._leave(run, left)
             log.warning("skipped a failed action (%s): %r", task.place(), error)
             return
         self._engine.stats.dead_letters += 1
         log.error("dead letter (%s): %r", task.place(), error)
         letter = dead_letter(self._engine.plan.agent_name, task, error)
+        left.append((DEAD_LETTERS, letter))
         if self._recorder is not None:
-            self._recorder.failed(task, [(DEAD_LETTERS, letter)])
-        self._engine.effects.side_outputs.append((DEAD_LETTERS, letter, run))
+            self._recorder.failed(task, left)
+        self._leave(run, left)
+
+    def _leave(self, run: Run, side_outputs: list[tuple[str, Any]]) -> None:
+        for tag, value in side_outputs:
+            self._engine.effects.side_outputs.append((tag, value, run))
 
     def _unhandled(self, event: Event) -> None:
         if event.type in OBSERVATIONS:

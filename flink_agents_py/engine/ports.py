@@ -45,6 +45,15 @@ class KeyedState(Protocol):
     pending: MapPort  # agent.pending: arrival number -> waiting input
     memory: MapPort  # agent.stm: path -> item
 
+    # Asked for only where the plan has external actions:
+    @property
+    def idem(self) -> MapPort:
+        """agent.idem: idempotency key -> success that is remembered."""
+
+    @property
+    def audit(self) -> MapPort:
+        """agent.audit: the last calls of external actions."""
+
 
 class KeyScope(Protocol):
     """The key that state and timers refer to."""
@@ -114,6 +123,9 @@ class RunObserver(Protocol):
     """
 
     def run_began(self, run: Run, *, resumed: bool) -> None: ...
+
+    def run_suspended(self, run: Run) -> None:
+        """It did not end in the callback it began in."""
 
     def run_ended(self, run: Run) -> None: ...
 

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.context import RunnerContext
 from flink_agents_py.engine.calls import DurableCall, Gathering, Suspension
+from flink_agents_py.engine.external_call import ExternalCall
 from flink_agents_py.engine.journal import (
     PENDING,
     RAISED,
+    CallRecord,
     Journal,
     arguments_digest,
     function_id,
     takes_idempotency_key,
 )
 from flink_agents_py.engine.outcome import decode_error
-from flink_agents_py.errors import AwaitError, EncodeError, WrongThreadError
+from flink_agents_py.errors import AgentDefinitionError, AwaitError, EncodeError, WrongThreadError
 from flink_agents_py.events import Event, encode_event
 from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, RetryPolicy, Timeouts
 from flink_agents_py.serde import decode
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.memory import TaskMemory
     from flink_agents_py.engine.routes import Route
     from flink_agents_py.engine.run import Run
+    from flink_agents_py.external.records import ActionResult
     from flink_agents_py.memory import MemoryObject
+
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.resources.base import ResourceType
 
@@ -247,6 +251,27 @@ class ActionTask(RunnerContext):
             )
         return Gathering(self, own, return_exceptions=return_exceptions)
 
+    def call(
+        self, name: str, params: Any = None, *, trace_id: str | None = None, sequence: int = 0
+    ) -> Awaitable[ActionResult]:
+        self._check()
+        external = self._engine.external
+        if external is None:
+            raise AgentDefinitionError(
+                f"ctx.call({name!r}) in an agent without external actions",
+                where=self.place(),
+                fix="register them: agent.add_action_registry(registry), or agents_env.add_action_registry(registry)",
+            )
+        return external.call(self, name, params, trace_id, sequence)
+
+    def external_call(
+        self, function: str, digest: str, make: Callable[[int, CallRecord, str], ExternalCall]
+    ) -> ExternalCall:
+        """Claim the place of a call of an external action in the journal."""
+        call = self._claim_call(function, digest, make=make)
+        assert isinstance(call, ExternalCall)
+        return call
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         self._check()
         if not 0 <= seconds < float("inf"):
@@ -302,6 +327,7 @@ class ActionTask(RunnerContext):
         timeouts: Timeouts = NO_TIMEOUTS,
         retry: RetryPolicy = NO_RETRY,
         idempotency_key: str | None = None,
+        make: Callable[[int, CallRecord, str], ExternalCall] | None = None,
     ) -> DurableCall:
         journal = self.journal
         if journal is None:
@@ -313,7 +339,11 @@ class ActionTask(RunnerContext):
         if mismatch:
             self._engine.report_mismatch(self, ordinal, function, digest)
         key = idempotency_key or self._idempotency_key(ordinal, record.generation)
-        call = DurableCall(self, ordinal, record, None, (), {}, timeouts, retry, key)
+        call = (
+            DurableCall(self, ordinal, record, None, (), {}, timeouts, retry, key)
+            if make is None
+            else make(ordinal, record, key)
+        )
         if recorded and record.status != PENDING:
             call.done = True
             self._engine.stats.journal_hits += 1
@@ -323,6 +353,8 @@ class ActionTask(RunnerContext):
                 call.value = decode(record.payload)
             if self._engine.watch is not None:
                 self._engine.watch.call_ended(call, replayed=True)
+        else:
+            self._engine.stats.journal_misses += 1
         if self.calls is None:
             self.calls = []
         self.calls.append(call)

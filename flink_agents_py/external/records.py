@@ -77,10 +77,12 @@ class ActionCall:
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
                 return f"{name} is {value!r}, not a non-empty text"
-        if not isinstance(self.params, dict) or not all(isinstance(name, str) for name in self.params):
-            return f"params are a {type(self.params).__name__}, not an object of named values"
-        if not isinstance(self.sequence, int) or isinstance(self.sequence, bool):
-            return f"sequence is {self.sequence!r}, not a number"
+        params: Any = self.params
+        sequence: Any = self.sequence
+        if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
+            return f"params are a {type(params).__name__}, not an object of named values"
+        if not isinstance(sequence, int) or isinstance(sequence, bool):
+            return f"sequence is {sequence!r}, not a number"
         return None
 
 

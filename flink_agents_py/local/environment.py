@@ -60,8 +60,13 @@ class ListBuilder(AgentBuilder):
                 fix="call .apply(...) before .to_list()",
             )
         plan = AgentPlan.from_agent(
-            agent, self._environment.get_config(), agent_name, shared_resources=self._environment.shared_resources
+            agent,
+            self._environment.get_config(),
+            agent_name,
+            shared_resources=self._environment.shared_resources,
+            shared_registries=self._environment.shared_registries,
         )
+
         self._agents.append((plan, key_selector))
         return self
 

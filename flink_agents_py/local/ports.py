@@ -13,7 +13,7 @@ from typing import Any
 from flink_agents_py.engine.keys import token_of
 from flink_agents_py.engine.ports import MapPort, ValuePort
 
-STATE_NAMES = ("agent.seq", "agent.run", "agent.pending", "agent.stm")
+STATE_NAMES = ("agent.seq", "agent.run", "agent.pending", "agent.stm", "agent.idem", "agent.audit")
 
 
 class KeyedStore:
@@ -28,6 +28,8 @@ class KeyedStore:
         self.run: ValuePort = StoredValue(self, "agent.run")
         self.pending: MapPort = StoredMap(self, "agent.pending")
         self.memory: MapPort = StoredMap(self, "agent.stm")
+        self.idem: MapPort = StoredMap(self, "agent.idem")
+        self.audit: MapPort = StoredMap(self, "agent.audit")
 
     def current(self) -> Any:
         return self._key
@@ -41,7 +43,8 @@ class KeyedStore:
         return copy.deepcopy(self.data)
 
     def restore(self, snapshot: dict[str, dict[Any, Any]]) -> None:
-        self.data = copy.deepcopy(snapshot)
+        # States that are newer than the snapshot are empty in it.
+        self.data = {name: {} for name in STATE_NAMES} | copy.deepcopy(snapshot)
 
 
 class StoredValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from flink_agents_py.agent import ActionMarker, Agent
@@ -12,6 +12,7 @@ from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, SignatureError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.external import ExternalActionsDocument
 from flink_agents_py.plan.functions import Entry, PickledCode, PlanCode, PythonFunction, not_picklable
 from flink_agents_py.plan.members import (
     DeclaredAction,
@@ -30,6 +31,7 @@ from flink_agents_py.policies import OnError
 from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
 if TYPE_CHECKING:
+    from flink_agents_py.external.registry import ActionRegistry
     from flink_agents_py.plan.plan import AgentPlan
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ def compile_agent(
     config: AgentConfiguration | None = None,
     agent_name: str | None = None,
     shared_resources: SharedResources | None = None,
+    shared_registries: Iterable[ActionRegistry] = (),
 ) -> AgentPlan:
     """Compile ``agent``, which is only read.
 
@@ -51,6 +54,7 @@ def compile_agent(
         config: the agent's configuration, carried by the plan.
         agent_name: default is the name of the agent's class.
         shared_resources: resources of the environment; the agent's own win over one of the same type and name.
+        shared_registries: external actions of the environment, beside the agent's own.
 
     Raises:
         AgentDefinitionError: (or a subclass) the first mistake found; its ``fix`` lists the others.
@@ -66,6 +70,11 @@ def compile_agent(
     errors: list[FlinkAgentsError] = []
     actions = _actions(declared_actions(agent, errors.append), errors)
     providers = _providers(declared_resources(agent, errors.append), shared_resources or {}, errors, config)
+    external: ExternalActionsDocument | None = None
+    try:
+        external = ExternalActionsDocument.of([*shared_registries, *agent.action_registries])
+    except FlinkAgentsError as error:
+        errors.append(error)
     _raise(errors)
     actions += _built_in(providers, {action.name for action, _ in actions}, config)
     code = PlanCode(_pickle(actions), name)
@@ -77,6 +86,7 @@ def compile_agent(
         resource_providers=providers,
         config=config,
         code=code,
+        external=external,
     )
 
 

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flink_agents_py.errors import PlanFormatError
 from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.external import ExternalActionsDocument
+
 from flink_agents_py.plan.functions import PickledCode
 from flink_agents_py.plan.providers import ResourceProvider
 from flink_agents_py.resources.base import ResourceType
@@ -42,6 +44,7 @@ class PlanDocument(BaseModel):
     )
     resource_providers: dict[ResourceType, dict[str, ResourceProvider]] = {}
     config: ConfigDocument = ConfigDocument(conf_data={})
+    external: ExternalActionsDocument | None = None
     pickled_functions: PickledCode | None = Field(
         default=None,
         description="all functions that travel by value, in one pickle; loading it runs code, so it must be trusted",

@@ -13,9 +13,14 @@ from hashlib import blake2b
 from typing import Any
 
 
-def fingerprint(agent_name: str, actions: list[dict[str, Any]], resource_providers: dict[str, Any]) -> str:
+def fingerprint(
+    agent_name: str,
+    actions: list[dict[str, Any]],
+    resource_providers: dict[str, Any],
+    external: dict[str, Any] | None = None,
+) -> str:
     """Hex digest of the parts of a plan's JSON that matter."""
-    meaning = [
+    meaning: list[Any] = [
         agent_name,
         [{**action, "exec": _without_pickle(action["exec"])} for action in actions],
         {
@@ -23,6 +28,8 @@ def fingerprint(agent_name: str, actions: list[dict[str, Any]], resource_provide
             for kind, named in resource_providers.items()
         },
     ]
+    if external is not None:
+        meaning.append(external)
     text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 

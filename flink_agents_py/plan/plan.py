@@ -14,6 +14,7 @@ from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
 from flink_agents_py.plan.compile import SharedResources, compile_agent
 from flink_agents_py.plan.document import PLAN_VERSION, ConfigDocument, json_schema, parse, read_json
+from flink_agents_py.plan.external import ExternalActionsDocument
 from flink_agents_py.plan.fingerprint import fingerprint
 from flink_agents_py.plan.functions import PlanCode, untrusted
 from flink_agents_py.plan.peer import from_peer
@@ -22,6 +23,8 @@ from flink_agents_py.plan.resources import Providers, ResourceCache
 
 if TYPE_CHECKING:
     from flink_agents_py.agent import Agent
+    from flink_agents_py.external.registry import ActionRegistry
+
     from flink_agents_py.resources.base import ResourceType
 
 _log = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ class AgentPlan:
         actions: in plan order, which is the order in which actions of one event run.
         code: what the actions' functions share.
         ignored: names of actions a foreign plan had and this one has not.
+        external: the external actions that ``ctx.call`` can call.
 
     Raises:
         DuplicateNameError: two actions share a name.
@@ -53,6 +57,7 @@ class AgentPlan:
         config: AgentConfiguration | None = None,
         code: PlanCode | None = None,
         ignored: Iterable[str] = (),
+        external: ExternalActionsDocument | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.actions: dict[str, PlanAction] = {}
@@ -61,6 +66,7 @@ class AgentPlan:
         # A copy: what the caller sets later is not part of this plan.
         self.config = AgentConfiguration.from_plain(config.to_plain()) if config is not None else AgentConfiguration()
         self.ignored = tuple(ignored)
+        self.external = external
         self._code = code or PlanCode(None, agent_name)
         self._listeners: dict[str, list[PlanAction]] = {}
         self._resources = ResourceCache(self.resource_providers, self.config)
@@ -87,9 +93,10 @@ class AgentPlan:
         agent_name: str | None = None,
         *,
         shared_resources: SharedResources | None = None,
+        shared_registries: Iterable[ActionRegistry] = (),
     ) -> AgentPlan:
         """Compile an agent; see :func:`~flink_agents_py.plan.compile.compile_agent`."""
-        return compile_agent(agent, config, agent_name, shared_resources)
+        return compile_agent(agent, config, agent_name, shared_resources, shared_registries)
 
     # --- what the engine asks ---------------------------------------------------------------------------------------
 
@@ -152,7 +159,8 @@ class AgentPlan:
     def fingerprint(self) -> str:
         """Digest of what the plan means; see :mod:`flink_agents_py.plan.fingerprint`."""
         actions = [action.to_document() for action in self.actions.values()]
-        return fingerprint(self.agent_name, actions, self._providers_document())
+        external = None if self.external is None else self.external.meaning()
+        return fingerprint(self.agent_name, actions, self._providers_document(), external)
 
     def to_json(self) -> str:
         """The plan as JSON; a plan read from it writes the same bytes."""
@@ -165,6 +173,8 @@ class AgentPlan:
             "resource_providers": self._providers_document(),
             "config": self.config.to_plain(),
         }
+        if self.external is not None:
+            document["external"] = self.external.to_document()
         if self._code.pickled is not None:
             document["pickled_functions"] = self._code.pickled.model_dump()
         return json.dumps(document, ensure_ascii=False, indent=2)
@@ -198,6 +208,8 @@ class AgentPlan:
         ]
         if (pickled or document.pickled_functions is not None) and not allow_pickled:
             raise untrusted(pickled or ["pickled_functions"], where=f"plan of agent {document.agent_name!r}")
+        if document.external is not None and not allow_pickled:
+            document.external.refuse_pickled(f"plan of agent {document.agent_name!r}")
         for name, action in document.actions.items():
             if name != action.name:
                 raise _contradiction(f"action {action.name!r} is filed as {name!r}", f"actions.{name}")
@@ -216,6 +228,7 @@ class AgentPlan:
                 config=_configuration(document.config),
                 code=code,
                 ignored=ignored,
+                external=document.external,
             )
         except TriggerError as error:
             raise PlanFormatError(error.what, where=error.where, fix=error.fix) from error
