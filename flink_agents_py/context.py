@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.events import Event
     from flink_agents_py.external.records import ActionResult
-
     from flink_agents_py.memory import MemoryObject
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.policies import RetryPolicy, Timeouts

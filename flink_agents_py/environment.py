@@ -54,6 +54,19 @@ class AgentBuilder(ABC):
             key_type: of what ``key_selector`` returns.
         """
 
+    def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> Any:  # noqa: ARG002
+        """Make the calls that come as inputs, keyed by trace id: :class:`~flink_agents_py.external.ActionCall`.
+
+        Args:
+            registry: the actions they may call.
+            name: of the operator and in its uid; part of the savepoint contract.
+
+        Returns:
+            results, dead letters, audit and events: streams on Flink (``ActionStreams``), lists without
+            (``ActionRecords``).
+        """
+        raise _not_here("execute_actions()", "from_datastream(...) or from_list(...)")
+
     def to_list(self) -> list[Any]:
         """Run to the end and return ``[{key: output}, ...]`` in order of emission."""
         raise _not_here("to_list()", "from_list(...)")

@@ -365,8 +365,7 @@ class Engine:
             self._commit()
 
     def _drain(self) -> None:
-        """Take in completions;
- with a store, their outcomes are written before any action goes on with them (S5)."""
+        """Take in completions; with a store, their outcomes are written before any action goes on with them (S5)."""
         completed = self._desk.drain()
         if completed:
             hit("call-made")

@@ -125,7 +125,8 @@ class ExternalState:
 
     def audited(self) -> list[dict[str, Any]]:
         """The records of the key, oldest first."""
-        texts = [self._audit.get(slot) for slot in self._audit.keys() if slot != _HEAD]
+        slots = list(self._audit.keys())
+        texts = [self._audit.get(slot) for slot in slots if slot != _HEAD]
         return sorted((json.loads(text) for text in texts if text is not None), key=lambda record: int(record["n"]))
 
     def _resize(self, limit: int) -> int:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.run import Run
     from flink_agents_py.external.records import ActionResult
     from flink_agents_py.memory import MemoryObject
-
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.resources.base import ResourceType
 

@@ -21,7 +21,6 @@ from flink_agents_py.events import encode_event
 if TYPE_CHECKING:
     from flink_agents_py.engine.external import ExternalActions
     from flink_agents_py.engine.ports import Clock, KeyedState, KeyScope, Timers
-
     from flink_agents_py.engine.registry import UnfinishedRegistry
     from flink_agents_py.engine.run import Run
     from flink_agents_py.engine.stats import Stats

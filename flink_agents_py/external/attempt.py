@@ -95,7 +95,9 @@ class SyncAttempt(_Attempt):
             raise action_error(error) from error
 
 
-def attempt_of(binding: Binding, call: ActionCall, key: str, shared: Shared, *, reconcile: bool) -> _Attempt:
+def attempt_of(
+    binding: Binding, call: ActionCall, key: str, shared: Shared, *, reconcile: bool
+) -> AsyncAttempt | SyncAttempt:
     """The attempt for a handler, sync or async."""
     kind = AsyncAttempt if binding.is_async else SyncAttempt
     return kind(binding, call, key, shared, reconcile=reconcile)

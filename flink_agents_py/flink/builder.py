@@ -16,6 +16,8 @@ from flink_agents_py.engine.driver import DEAD_LETTERS
 from flink_agents_py.engine.engine import job_identity
 from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError
+from flink_agents_py.external.stage import ActionStage, ActionStreams
+from flink_agents_py.external.tags import ACTION_AUDIT, ACTION_RESULTS, EXTERNAL_TAGS
 from flink_agents_py.flink.key_groups import KeyGroups, groups_of, kind_of
 from flink_agents_py.flink.keyed_input import KeyedInput
 from flink_agents_py.flink.layout import HeldLayout, PlainLayout, without_watermark
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyflink.table import Schema, Table
 
     from flink_agents_py.agent import Agent
+    from flink_agents_py.external.registry import ActionRegistry
     from flink_agents_py.flink.environment import FlinkAgentsEnvironment
 
 
@@ -102,16 +105,34 @@ class FlinkBuilder(AgentBuilder):
             selector, read, kind = key_selector, None, key_type_of(key_selector, key_type)
         environment = self._environment
         plan = AgentPlan.from_agent(
-            agent, environment.get_config(), agent_name, shared_resources=environment.shared_resources
+            agent,
+            environment.get_config(),
+            agent_name,
+            shared_resources=environment.shared_resources,
+            shared_registries=environment.shared_registries,
         )
         job_identity(plan)  # what it would refuse on the workers, it refuses here
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
         if any(action.on_error == "dead_letter" for action in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
+        if plan.external is not None:
+            for tag in EXTERNAL_TAGS:
+                tags.setdefault(tag, Types.PICKLED_BYTE_ARRAY())
         if side_output_of_log(plan.config):
             tags.setdefault(EVENT_LOG_TAG, Types.STRING())
         self._applied.append(_Applied(plan, selector, kind, tags, read))
         return self
+
+    def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> ActionStreams:
+        """See the base class."""
+        self.apply(ActionStage(registry), agent_name=name)
+        events = self.to_datastream()
+        return ActionStreams(
+            results=self.side_output(ACTION_RESULTS),
+            dead_letters=self.side_output(DEAD_LETTERS),
+            audit=self.side_output(ACTION_AUDIT),
+            events=events,
+        )
 
     def to_datastream(self, output_type: Any = None) -> DataStream:
         """The outputs of the last agent, as ``output_type``.

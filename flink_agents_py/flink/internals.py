@@ -111,6 +111,17 @@ def subtask_index(context: Any) -> int:
     return int(context.get_index_of_this_subtask())
 
 
+def parallelism_of(context: Any) -> int:
+    """Number of subtasks of the operator."""
+    if in_thread_mode(context):
+        java = context._runtime_context
+        try:
+            return int(java.getTaskInfo().getNumberOfParallelSubtasks())
+        except AttributeError:  # Flink 1.20 reached through the older getter
+            return int(java.getNumberOfParallelSubtasks())
+    return int(context.get_number_of_parallel_subtasks())
+
+
 def attempt_number(context: Any) -> int:
     """Number of the attempt, from 0."""
     if in_thread_mode(context):

@@ -23,6 +23,7 @@ from flink_agents_py.flink.internals import (
     attempt_number,
     in_thread_mode,
     key_group_layout,
+    parallelism_of,
     subtask_index,
 )
 from flink_agents_py.flink.key_groups import KeyGroups, may_be_synthetic
@@ -142,7 +143,10 @@ class AgentOperator(KeyedProcessFunction):
             store=self._store,
             watch=self._observation.observer,
             registry=registry,
+            parallelism=parallelism_of(runtime_context),
         )
+        if self._engine.external is not None:
+            self._executor.on_close(self._engine.external.shared.aclose)
 
         self._observation.attach(self._engine)
         self._report: MetricsReport | None = None

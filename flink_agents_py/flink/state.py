@@ -31,15 +31,17 @@ class FlinkKeyedState:
         self.pending = text_map(context, MapStateDescriptor("agent.pending", Types.STRING(), Types.STRING()))
         self.memory = text_map(context, MapStateDescriptor("agent.stm", Types.STRING(), Types.STRING()))
         # Made when the engine asks for them, while it is opened: agents without external actions have no such state.
-        self._text_map = lambda name: text_map(context, MapStateDescriptor(name, Types.STRING(), Types.STRING()))
+        self._later = lambda name: text_map(context, MapStateDescriptor(name, Types.STRING(), Types.STRING()))
 
     @cached_property
     def idem(self) -> MapPort:
-        return self._text_map("agent.idem")  # type: ignore[no-any-return]
+        port: MapPort = self._later("agent.idem")  # type: ignore[no-untyped-call]
+        return port
 
     @cached_property
     def audit(self) -> MapPort:
-        return self._text_map("agent.audit")  # type: ignore[no-any-return]
+        port: MapPort = self._later("agent.audit")  # type: ignore[no-untyped-call]
+        return port
 
 
 def beat_state(context: RuntimeContext) -> ValuePort:

@@ -38,7 +38,9 @@ class BackgroundExecutor:
         self._waiting = False
         self._closed = False
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()  # the loop itself only refers to tasks weakly
         self._pool: DaemonPool | None = None
+        self._last: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._loop = shared_loop.acquire()
         if owner is not None:
             with _registry:
@@ -76,6 +78,10 @@ class BackgroundExecutor:
         finally:
             self._waiting = False
             self._arrived.clear()
+
+    def on_close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``last`` on the loop once everything else there was cancelled; nobody waits for it."""
+        self._last.append(last)
 
     def close(self) -> None:
         """Cancel what runs on the loop, let the threads end, drop what still completes."""
@@ -167,6 +173,10 @@ class BackgroundExecutor:
     def _cancel_all(self, finished: threading.Event) -> None:
         for task in list(self._tasks.values()):
             task.cancel()
+        for last in self._last:
+            closing = self._loop.loop.create_task(last())
+            closing.add_done_callback(self._closing.discard)
+            self._closing.add(closing)
         finished.set()
 
 

@@ -7,6 +7,9 @@ from uuid import uuid4
 
 from flink_agents_py.environment import AgentBuilder, AgentsExecutionEnvironment
 from flink_agents_py.errors import PipelineError
+from flink_agents_py.external.records import ActionResult, FailedAction
+from flink_agents_py.external.stage import ActionRecords, ActionStage
+from flink_agents_py.external.tags import ACTION_AUDIT, ACTION_RESULTS, DEAD_LETTERS
 from flink_agents_py.local.runner import LocalRunner
 from flink_agents_py.plan.plan import AgentPlan
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from flink_agents_py.agent import Agent
+    from flink_agents_py.external.registry import ActionRegistry
 
 
 class LocalAgentsEnvironment(AgentsExecutionEnvironment):
@@ -69,6 +73,17 @@ class ListBuilder(AgentBuilder):
 
         self._agents.append((plan, key_selector))
         return self
+
+    def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> ActionRecords:
+        self.apply(ActionStage(registry), agent_name=name)
+        outputs = self.to_list()
+        failed = [FailedAction.from_plain(value) for value in self.side_output(DEAD_LETTERS)]
+        return ActionRecords(
+            results=[ActionResult.from_plain(value) for value in self.side_output(ACTION_RESULTS)],
+            dead_letters=failed,
+            audit=self.side_output(ACTION_AUDIT),
+            events=[FailedAction.from_plain(value) for output in outputs for value in output.values()],
+        )
 
     def to_list(self) -> list[dict[Any, Any]]:
         self.run()

@@ -44,6 +44,8 @@ class LocalRunner:
             watch=self._observation.observer,
         )
         self._observation.attach(self.engine)
+        if self.engine.external is not None:
+            self._executor.on_close(self.engine.external.shared.aclose)
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from flink_agents_py.errors import PlanFormatError
 from flink_agents_py.plan.action import PlanAction
 from flink_agents_py.plan.external import ExternalActionsDocument
-
 from flink_agents_py.plan.functions import PickledCode
 from flink_agents_py.plan.providers import ResourceProvider
 from flink_agents_py.resources.base import ResourceType

@@ -24,7 +24,6 @@ from flink_agents_py.plan.resources import Providers, ResourceCache
 if TYPE_CHECKING:
     from flink_agents_py.agent import Agent
     from flink_agents_py.external.registry import ActionRegistry
-
     from flink_agents_py.resources.base import ResourceType
 
 _log = logging.getLogger(__name__)
