@@ -312,3 +312,9 @@ class VectorStoreError(FlinkAgentsError):
     """A vector store refuses what it was asked (no such collection, vectors of another size, no embedding model)."""
 
     code = "FA712"
+
+
+class VectorStoreUnavailableError(VectorStoreError, ConnectionError):
+    """A vector store's server cannot be reached, or went away: worth another attempt."""
+
+    code = "FA713"
