@@ -27,6 +27,7 @@ class Stats:
         "in_flight_max",
         "inputs",
         "journal_hits",
+        "journal_misses",
         "mismatches",
         "never_awaited",
         "recalled",
@@ -50,7 +51,8 @@ class Stats:
         self.attempts = 0  # of durable calls, the first included
         self.retries = 0
         self.timeouts = 0
-        self.journal_hits = 0
+        self.journal_hits = 0  # calls that were answered by their record
+        self.journal_misses = 0  # calls that had none, or one without outcome
         self.mismatches = 0
         self.reconciled = 0
         self.recalled = 0  # finished actions whose effects came from the action state store

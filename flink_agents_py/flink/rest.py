@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from flink_agents_py.errors import EnvironmentSetupError
@@ -15,6 +17,7 @@ T = TypeVar("T")
 
 _FINAL_STATES = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 _POLL_S = 0.1
+_METRICS_AT_ONCE = 40  # names in one URL
 
 # The JobManager is on this machine or this network: a web proxy from the environment has no business in between.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -72,6 +75,25 @@ class JobManagerClient:
         """Checkpoint statistics: ``counts`` (completed, failed, ...), ``latest``, ``history``, ``summary``."""
         result: dict[str, Any] = self.request("GET", f"/jobs/{job_id}/checkpoints")
         return result
+
+    def metrics(self, job_id: str, operator: str, subtask: int = 0) -> dict[str, float]:
+        """Metrics of one operator of a running job, by name with their groups; those that are no numbers are left out.
+
+        Args:
+            operator: its name; that of an agent's is ``agent <name of the agent>``.
+        """
+        found: dict[str, float] = {}
+        prefix = f"{subtask}.{operator.replace(' ', '_')}."
+        for vertex in self.request("GET", f"/jobs/{job_id}")["vertices"]:
+            path = f"/jobs/{job_id}/vertices/{vertex['id']}/metrics"
+            names = [entry["id"] for entry in self.request("GET", path)]
+            names = [name for name in names if name.replace(" ", "_").startswith(prefix)]
+            for start in range(0, len(names), _METRICS_AT_ONCE):
+                wanted = ",".join(names[start : start + _METRICS_AT_ONCE])
+                for entry in self.request("GET", f"{path}?get={urllib.parse.quote(wanted)}"):
+                    with suppress(ValueError):
+                        found[entry["id"][len(prefix) :]] = float(entry["value"])
+        return found
 
     def wait_for_state(self, job_id: str, *states: str, timeout: float = 60.0) -> str:
         """Wait until the job is in one of ``states``, return that state.

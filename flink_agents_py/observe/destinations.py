@@ -40,18 +40,23 @@ class FileDestination:
         self._wake = threading.Event()
         self._writing = threading.Lock()
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._work, name="flink-agents-py event log", daemon=True)
+        self._thread.start()
+        # Where Flink never calls close(), the interpreter's exit is the last chance.
+        atexit.register(self.close)
 
     def write(self, line: str, _: Run) -> None:
         lines = self._lines
         lines.append(line)
-        if self._thread is None:
-            self._start()
-        if len(lines) >= _FLUSH_LINES and not self._wake.is_set():
-            self._wake.set()
-        if len(lines) > _MOST_LINES:
-            lines.pop()
+        if len(lines) >= _FLUSH_LINES:
+            self._full()
+
+    def _full(self) -> None:
+        if len(self._lines) > _MOST_LINES:
+            self._lines.pop()
             self.failures += 1
+        elif not self._wake.is_set():
+            self._wake.set()
 
     def flush(self) -> None:
         """Write what has gathered."""
@@ -67,7 +72,9 @@ class FileDestination:
                     file.write("\n")
             except OSError as error:
                 if not self.failures:
-                    log.warning("the event log cannot be written to %s; further failures are counted: %s", self.path, error)
+                    log.warning(
+                        "the event log cannot be written to %s: %s; further failures are counted", self.path, error
+                    )
                 self.failures += len(lines)
 
     def close(self) -> None:
@@ -76,13 +83,6 @@ class FileDestination:
         self._wake.set()
         self.flush()
         atexit.unregister(self.close)
-
-    def _start(self) -> None:
-        # Where Flink never calls close(), the interpreter's exit is the last chance. The registry keeps no reference
-        # to those that were closed.
-        atexit.register(self.close)
-        self._thread = threading.Thread(target=self._work, name="flink-agents-py event log", daemon=True)
-        self._thread.start()
 
     def _work(self) -> None:
         while not self._closed:

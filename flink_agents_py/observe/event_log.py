@@ -4,11 +4,16 @@ Five kinds of lines: ``event`` (one is handled), ``action`` (one has ended), ``c
 ``retry``, ``run`` (one has ended); at ``VERBOSE`` also ``attempt``, and whatever ``ctx.observe`` adds. Each has the
 run, key and sequence it belongs to, and the attempt of the job. Names are those of Apache Flink Agents' event log where
 it has the same thing. The level of a line is that of the event type it is about.
+
+Events are named by their place in the run: ``0`` is the input, ``0/score.1`` the second event that the action ``score``
+sent for it. That is cheap to say, and :func:`flink_agents_py.observe.ids.id_of_path` makes the id of it that dead letters
+and resumed runs have; at ``VERBOSE`` it is in the line, as ``eventUuid``.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -36,7 +41,10 @@ log = logging.getLogger("flink_agents_py.observe")
 Write = Callable[[str, "Run"], None]
 """Takes a line without its line feed; may raise, which is counted."""
 
-_INPUT, _OUTPUT = InputEvent.EVENT_TYPE, OutputEvent.EVENT_TYPE
+_INPUT = InputEvent.EVENT_TYPE
+_LEVELS = tuple(f'","logLevel":"{name}"' for name in NAMES)
+_ID = ',"eventId":"'
+_NOT_IN_KIND = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class EventLog:
@@ -50,7 +58,6 @@ class EventLog:
     def __init__(
         self, config: AgentConfiguration, agent: str, write: Write, clock: Clock, *, subtask: int = 0, attempt: int = 0
     ) -> None:
-        self.lines = 0
         self.truncated = 0
         """Lines of which something was cut."""
         self.failures = 0
@@ -67,8 +74,11 @@ class EventLog:
             config.get(AgentOptions.EVENT_LOG_MAX_DEPTH),
         )
         self._whole = Shortener.endless()
-        self._head = f',"agentName":{quote(agent)},"subtask":{subtask},"attempt":{attempt},"inputRunId":"'
-        self._second = -1
+        self._head = f',"agentName":{quote(agent)},"subtask":{subtask},"attempt":{attempt},"businessKey":'
+        self._parts: dict[str, tuple[int, str, str]] = {}
+        self._offset_ms = 0
+        self._second = self._stamp_ms = -1
+        self._stamp_text = ""
         self._second_text = ""
 
     # --- what the engine tells ------------------------------------------------------------------------------------
@@ -77,62 +87,105 @@ class EventLog:
         try:
             key = run.key
             text = quote(key) if type(key) is str else dumps(self._short.plain(key))
-            prefix = f'{self._head}{run.id_bytes.hex()}","businessKey":{text},"sequence":{run.sequence}'
+            prefix = f'{self._head}{text},"sequence":{run.sequence}'
+            if resumed:
+                prefix += f',"inputRunId":"{run.id_bytes.hex()}"'
             run.observed = (self._monotonic(), prefix, resumed)
         except Exception as error:  # noqa: BLE001 - see _failed
             self._failed(error)
 
+    def run_suspended(self, run: Run) -> None:
+        if self._input_level != OFF:
+            self._run("suspended", run)
+
     def run_ended(self, run: Run) -> None:
-        if self._input_level == OFF:
-            return
+        # A run that began and ended in one callback is one whose actions have ended: no line says it again.
+        if self._input_level != OFF and (run.entry is not None or run.observed[2]):
+            self._run("finished", run)
+
+    def _run(self, outcome: str, run: Run) -> None:
         try:
             began, prefix, resumed = run.observed
+            now = self._monotonic()
             more = ',"resumed":true' if resumed else ""
-            self._line("run", self._input_level, prefix, f',"ms":{(self._monotonic() - began) * 1000:.3f}{more}', run)
+            self._write(
+                f'{self._stamp(now)}run{_LEVELS[self._input_level]}{prefix},"outcome":"{outcome}",'
+                f'"ms":{(now - began) * 1000:.3f}{more}}}',
+                run,
+            )
         except Exception as error:  # noqa: BLE001
             self._failed(error)
 
     def event(self, run: Run, event: Event) -> None:
         event_type = event.type
-        level = self._level_of(event_type)
+        level, head, tail = self._parts.get(event_type) or self._parts_of(event_type)
         if level == OFF:
             return
         try:
             short = self._short if level == STANDARD else self._whole
-            attributes = dumps(short.attributes(event.all_attributes()))
-            lineage = ""
-            if event_type != _INPUT:
-                upstream, action = event.upstream_event_id, event.upstream_action_name
-                if upstream is not None and action is not None:
-                    lineage = f',"upstreamEventId":"{upstream.hex}","upstreamActionName":{quote(action)}'
-            body = (
-                f',"eventId":"{event.id_bytes.hex()}","eventType":{quote(event_type)}{lineage},'
-                f'"eventAttributes":{attributes}'
-            )
+            cls = type(event)
+            if cls is InputEvent:
+                shown = f'"input":{dumps(short.plain(event.attributes["input"], 1))}}}}}'
+            elif cls is OutputEvent:
+                shown = f'"output":{dumps(short.plain(event.attributes["output"], 1))}}}}}'
+            else:
+                shown = f"{dumps(short.attributes(event.all_attributes()))[1:]}}}"
+            values = event.__dict__
+            origin = values.get("_origin")
+            if origin is None:
+                lineage = _recorded_lineage(event)
+            elif origin[1]:
+                parent, action, ordinal = origin
+                upstream = parent.__dict__.get("_path") or path_of(parent)
+                action = quote(action)
+                values["_path"] = path = f"{upstream}/{action[1:-1]}.{ordinal}"
+                lineage = f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{action}'
+            else:
+                values["_path"] = path = str(origin[2])
+                lineage = f'{path}"'
+            if level == VERBOSE:
+                lineage += f',"eventUuid":"{event.id}"'
             if short.cut:
                 short.cut = False
                 self.truncated += 1
-            self._line("event", level, run.observed[1], body, run)
+            now = self._monotonic()
+            stamp = self._stamp_text if int(now * 1000) == self._stamp_ms else self._stamp(now)
+            self._write(f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{tail}{shown}", run)
         except Exception as error:  # noqa: BLE001
             self._failed(error)
+
+    def _parts_of(self, event_type: str) -> tuple[int, str, str]:
+        """Level of an event type, and what its lines have in common."""
+        level = self._level_of(event_type)
+        tail = f',"eventType":{quote(event_type)},"eventAttributes":{{'
+        self._parts[event_type] = parts = level, f"event{_LEVELS[level]}", tail
+        return parts
 
     def action_began(self, task: ActionTask) -> None:
         task.observed = (self._monotonic(), task.journal is not None)
 
     def action_ended(self, task: ActionTask, outcome: str, error: BaseException | None = None) -> None:
-        level = self._level_of(task.event.type)
+        event = task.event
+        level = (self._parts.get(event.type) or self._parts_of(event.type))[0]
         if level == OFF:
             return
         try:
-            began, resumed = getattr(task, "observed", (None, False))
-            more = "" if began is None else f',"ms":{(self._monotonic() - began) * 1000:.3f}'
-            if resumed:
-                more += ',"resumed":true'
+            more = f',"sent":{len(task.sent)}' if task.sent else ""
+            now = self._monotonic()
+            if outcome == "recalled":
+                more += ',"replayed":true'
+            else:
+                began, resumed = task.observed
+                more += f',"ms":{(now - began) * 1000:.3f}'
+                if resumed:
+                    more += ',"resumed":true'
             if error is not None:
                 more += f',"error":{self._error(error, level)}'
-            elif task.sent:
-                more += f',"sent":{len(task.sent)}'
-            self._line("action", level, task.run.observed[1], f'{self._of(task)},"outcome":"{outcome}"{more}', task.run)
+            stamp = self._stamp_text if int(now * 1000) == self._stamp_ms else self._stamp(now)
+            self._write(
+                f'{stamp}action{_LEVELS[level]}{task.run.observed[1]}{_place(task)},"outcome":"{outcome}"{more}}}',
+                task.run,
+            )
         except Exception as problem:  # noqa: BLE001
             self._failed(problem)
 
@@ -143,7 +196,9 @@ class EventLog:
     def call_retried(self, call: DurableCall, error: BaseException, delay_s: float) -> None:
         if self._level_of(call.task.event.type) != OFF:
             failure = self._error(error, STANDARD)
-            self._call("retry", call, f',"attempts":{call.record.attempts},"delayMs":{delay_s * 1000:.0f},"error":{failure}')
+            self._call(
+                "retry", call, f',"attempts":{call.record.attempts},"delayMs":{delay_s * 1000:.0f},"error":{failure}'
+            )
 
     def call_ended(self, call: DurableCall, *, replayed: bool) -> None:
         level = self._level_of(call.task.event.type)
@@ -168,7 +223,7 @@ class EventLog:
         try:
             short = self._short if level == STANDARD else self._whole
             body = dumps(short.attributes(fields))
-            self._line(kind, level, task.run.observed[1], f'{self._of(task)},"fields":{body}', task.run)
+            self._line(_NOT_IN_KIND.sub("_", kind), level, f',"fields":{body}', task)
         except Exception as error:  # noqa: BLE001
             self._failed(error)
 
@@ -179,27 +234,30 @@ class EventLog:
             task = call.task
             function = f',"call":{call.ordinal},"function":{quote(call.record.function)}'
             level = self._level_of(task.event.type)
-            self._line(kind, level, task.run.observed[1], f"{self._of(task)}{function}{body}", task.run)
+            self._line(kind, level, f"{function}{body}", task)
         except Exception as error:  # noqa: BLE001
             self._failed(error)
 
-    def _line(self, kind: str, level: int, prefix: str, body: str, run: Run) -> None:
-        second, ms = divmod(self._clock.now_ms(), 1000)
-        if second != self._second:
-            self._second = second
-            self._second_text = datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
-        self._write(
-            f'{{"timestamp":"{self._second_text}.{ms:03d}Z","kind":"{kind}","logLevel":"{NAMES[level]}"{prefix}{body}}}',
-            run,
-        )
-        self.lines += 1
+    def _line(self, kind: str, level: int, body: str, task: ActionTask) -> None:
+        prefix = task.run.observed[1]
+        self._write(f"{self._stamp(self._monotonic())}{kind}{_LEVELS[level]}{prefix}{_place(task)}{body}}}", task.run)
 
-    @staticmethod
-    def _of(task: ActionTask) -> str:
-        event = task.event
-        return (
-            f',"actionName":{quote(task.route.name)},"eventId":"{event.id_bytes.hex()}","eventType":{quote(event.type)}'
-        )
+    def _stamp(self, monotonic: float) -> str:
+        """The beginning of a line: the time, and the name of what follows it, ``kind``."""
+        ms = int(monotonic * 1000)
+        if ms == self._stamp_ms:
+            return self._stamp_text
+        second, rest = divmod(ms + self._offset_ms, 1000)
+        if second != self._second:
+            self._offset_ms = self._clock.now_ms() - ms  # again each second, as the clock of the machine may be set
+            second, rest = divmod(ms + self._offset_ms, 1000)
+            self._second = second
+            self._second_text = datetime.fromtimestamp(second, timezone.utc).strftime(
+                '{"timestamp":"%Y-%m-%dT%H:%M:%S.'
+            )
+        self._stamp_ms = ms
+        self._stamp_text = f'{self._second_text}{rest:03d}Z","kind":"'
+        return self._stamp_text
 
     def _plain(self, value: Any) -> str:
         try:
@@ -220,3 +278,31 @@ class EventLog:
         self.failures += 1
         if self.failures == 1:
             log.warning("a line of the event log could not be written; further ones are only counted: %r", error)
+
+
+def path_of(event: Event) -> str:
+    """Where an event stands in its run; its id in hexadecimal, if it came back from state."""
+    values = event.__dict__
+    path: str | None = values.get("_path")
+    if path is None:
+        origin = values.get("_origin")
+        if origin is None:
+            path = event.id_bytes.hex()
+        else:
+            parent, action, ordinal = origin
+            path = f"{path_of(parent)}/{quote(action)[1:-1]}.{ordinal}" if action else str(ordinal)
+        values["_path"] = path
+    return path
+
+
+def _recorded_lineage(event: Event) -> str:
+    upstream, action = event.upstream_event_id, event.upstream_action_name
+    own = event.id_bytes.hex()
+    if upstream is None or action is None:
+        return f'{own}"'
+    return f'{own}","upstreamEventId":"{upstream.hex}","upstreamActionName":{quote(action)}'
+
+
+def _place(task: ActionTask) -> str:
+    event = task.event
+    return f',"actionName":{quote(task.route.name)},"eventId":"{path_of(event)}","eventType":{quote(event.type)}'

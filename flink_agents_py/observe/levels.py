@@ -27,7 +27,7 @@ class Levels:
             if key.startswith(_PREFIX) and key.endswith(_SUFFIX) and len(key) > len(_PREFIX) + len(_SUFFIX):
                 option = ConfigOption(key, str, "OFF", choices=NAMES)
                 self._given[key[len(_PREFIX) : -len(_SUFFIX)]] = NAMES.index(config.get(option))
-        self._known: dict[str, int] = {}
+        self.known: dict[str, int] = {}
 
     @property
     def any(self) -> bool:
@@ -36,9 +36,9 @@ class Levels:
 
     def of(self, event_type: str) -> int:
         """The level of an event type."""
-        level = self._known.get(event_type)
+        level = self.known.get(event_type)
         if level is None:
-            level = self._known[event_type] = self._find(event_type)
+            level = self.known[event_type] = self._find(event_type)
         return level
 
     def _find(self, event_type: str) -> int:

@@ -106,6 +106,10 @@ class _Several:
         for observer in self._observers:
             observer.run_began(run, resumed=resumed)
 
+    def run_suspended(self, run: Run) -> None:
+        for observer in self._observers:
+            observer.run_suspended(run)
+
     def run_ended(self, run: Run) -> None:
         for observer in self._observers:
             observer.run_ended(run)

@@ -64,7 +64,13 @@ class Shortener:
             return {"truncatedList": [], "omittedElements": len(values)}
         deeper = depth + 1
         if len(values) <= self._lists:
-            return [self.plain(value, deeper) for value in values]
+            most = self._strings
+            return [
+                value
+                if (kind := type(value)) is int or (kind is str and len(value) <= most and value.isascii())
+                else self.plain(value, deeper)
+                for value in values
+            ]
         self.cut = True
         shown = [self.plain(value, deeper) for value in values[: self._lists]]
         return {"truncatedList": shown, "omittedElements": len(values) - self._lists}
@@ -84,9 +90,9 @@ class Shortener:
         }
 
     def _other(self, value: Any, depth: int) -> Any:
-        values = getattr(value, "_values", None)
-        if type(values) is list:  # a PyFlink Row
-            names = getattr(value, "_fields", None)
+        fields = getattr(value, "__dict__", None)
+        if fields is not None and type(values := fields.get("_values")) is list:  # a PyFlink Row
+            names = fields.get("_fields")
             return self._object(dict(zip(names, values, strict=False)), depth) if names else self._list(values, depth)
         if isinstance(value, BaseModel):
             return self._object(dict(value), depth)
