@@ -26,8 +26,6 @@ from flink_agents_py.flink.table import table_of_stream, type_of_schema
 from flink_agents_py.flink.types import check_carried, type_information
 from flink_agents_py.observe.destinations import EVENT_LOG_TAG
 from flink_agents_py.observe.observation import side_output_of_log
-from flink_agents_py.observe.destinations import EVENT_LOG_TAG
-from flink_agents_py.observe.observation import side_output_of_log
 from flink_agents_py.plan.plan import AgentPlan
 
 if TYPE_CHECKING:
@@ -117,8 +115,6 @@ class FlinkBuilder(AgentBuilder):
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
         if any(action.on_error == "dead_letter" for action in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
-        if side_output_of_log(plan.config):
-            tags.setdefault(EVENT_LOG_TAG, Types.STRING())
         if plan.external is not None:
             for tag in EXTERNAL_TAGS:
                 tags.setdefault(tag, Types.PICKLED_BYTE_ARRAY())

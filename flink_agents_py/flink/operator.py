@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +26,12 @@ from flink_agents_py.flink.internals import (
     parallelism_of,
     subtask_index,
 )
-from flink_agents_py.flink.metrics import MetricsReport
 from flink_agents_py.flink.key_groups import KeyGroups, may_be_synthetic
 from flink_agents_py.flink.metrics import MetricsReport
 from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state, unfinished_state
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.host.failpoints import arm_from_environment
-from flink_agents_py.observe.metrics import BuiltInMetrics
-from flink_agents_py.observe.observation import Observation
 from flink_agents_py.observe.metrics import BuiltInMetrics
 from flink_agents_py.observe.observation import Observation
 from flink_agents_py.plan.plan import AgentPlan
@@ -136,13 +132,6 @@ class AgentOperator(KeyedProcessFunction):
             subtask=subtask_index(runtime_context),
             attempt=attempt_number(runtime_context),
         )
-        self._observation = Observation(
-            plan,
-            clock,
-            submission=self._submission,
-            subtask=subtask_index(runtime_context),
-            attempt=attempt_number(runtime_context),
-        )
         self._engine = Engine(
             plan,
             FlinkKeyedState(runtime_context),
@@ -153,20 +142,11 @@ class AgentOperator(KeyedProcessFunction):
             segments=None if self._held is None else self._held.segments,
             store=self._store,
             watch=self._observation.observer,
-            watch=self._observation.observer,
             registry=registry,
             parallelism=parallelism_of(runtime_context),
         )
         if self._engine.external is not None:
             self._executor.on_close(self._engine.external.shared.aclose)
-
-        self._observation.attach(self._engine)
-        self._report: MetricsReport | None = None
-        group = runtime_context.get_metrics_group() if plan.config.get(AgentOptions.METRICS) else None
-        if group is not None:  # there is none where python.metric.enabled is off
-            built_in = BuiltInMetrics(self._engine, self._observation, self._lag_ms)
-            self._report = MetricsReport(group, built_in, self._engine.metrics, threaded=threaded)
-        self._look = 0 if self._report is None else self._report.samples
 
         self._observation.attach(self._engine)
         self._report: MetricsReport | None = None
@@ -187,8 +167,6 @@ class AgentOperator(KeyedProcessFunction):
             self._plan.close()
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
-        if self._look:
-            return self._process_timed(value, ctx)
         if self._look:
             return self._process_timed(value, ctx)
         if value is None and self._synthetic_keys and ctx.get_current_key() in self._synthetic_keys:
