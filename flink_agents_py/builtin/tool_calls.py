@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.chat_events import ToolRequestEvent, ToolResponseEvent
 from flink_agents_py.errors import FlinkAgentsError, ToolError, UnknownResourceError
+from flink_agents_py.policies import RetryPolicy
 from flink_agents_py.resources.base import ResourceType
+from flink_agents_py.resources.chat_models import TRANSIENT
 from flink_agents_py.resources.external_tool import ExternalActionTool, value_of
+from flink_agents_py.resources.mcp import RemoteTool
 from flink_agents_py.resources.secrets import redact
 from flink_agents_py.resources.tools import FunctionTool, Tool
 
 if TYPE_CHECKING:
     from flink_agents_py.context import RunnerContext
+
+# A server that is being restarted; a call that was lost on the way is made again, as everywhere after a crash.
+_SERVERS_RETRY = RetryPolicy(max_attempts=6, retry_on=TRANSIENT)
 
 
 async def tool_call_action(event: ToolRequestEvent, ctx: RunnerContext) -> None:
@@ -62,7 +68,7 @@ def _call(function: dict[str, Any], model: str, ctx: RunnerContext) -> Awaitable
         raise ToolError(f"the arguments of {name} are no JSON object: {function['invalid'][:200]}")
     arguments = dict(function["arguments"] or {})
     if isinstance(tool, ExternalActionTool):
-        return ctx.call(tool.action, arguments)  # type: ignore[attr-defined,no-any-return]
+        return ctx.call(tool.action, arguments)
     if isinstance(tool, FunctionTool):
         for hidden in tool.injected_args:
             arguments.pop(hidden, None)  # not for the model to say
@@ -72,7 +78,7 @@ def _call(function: dict[str, Any], model: str, ctx: RunnerContext) -> Awaitable
         _made(tool),
         arguments,
         name=f"tool {name}",
-        retry=tool.retry,
+        retry=tool.retry or (_SERVERS_RETRY if isinstance(tool, RemoteTool) else None),
         timeouts=tool.timeouts,
     )
 

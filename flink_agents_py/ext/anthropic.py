@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field, PrivateAttr, SecretStr
 
 from flink_agents_py.ext.anthropic_format import to_answer, to_request
-from flink_agents_py.ext.provider_errors import model_error
+from flink_agents_py.ext.provider_errors import model_error, within
 from flink_agents_py.ext.sdk import Sdk
 from flink_agents_py.resources.aio import LoopBound
 from flink_agents_py.resources.chat_models import BaseChatModelConnection, BaseChatModelSetup
@@ -86,11 +86,12 @@ class AnthropicChatModelConnection(BaseChatModelConnection):
         sdk = await SDK.aload()
         if self._async is None:
             self._async = LoopBound(self._make_async, lambda client: client.close())
+        service, model = self.base_url or "Anthropic", str(kwargs.get("model", ""))
+        asked = self._async.get().messages.create(**to_request(messages, tools, output_schema, kwargs))
         try:
-            client = self._async.get()
-            return to_answer(await client.messages.create(**to_request(messages, tools, output_schema, kwargs)))
+            return to_answer(await within(self.timeout, asked, service, model))
         except sdk.APIError as error:
-            raise model_error(error, self.base_url or "Anthropic", str(kwargs.get("model", ""))) from error
+            raise model_error(error, service, model) from error
 
     def _arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {"timeout": self.timeout, "max_retries": 0}

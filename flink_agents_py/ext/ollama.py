@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from flink_agents_py.ext.provider_errors import model_error
+from flink_agents_py.ext.provider_errors import model_error, within
 from flink_agents_py.ext.sdk import Sdk
 from flink_agents_py.resources.aio import LoopBound
 from flink_agents_py.resources.chat_models import BaseChatModelConnection, BaseChatModelSetup
@@ -79,8 +79,9 @@ class OllamaChatModelConnection(BaseChatModelConnection):
             self._async = LoopBound(
                 lambda: sdk.AsyncClient(host=self.base_url, timeout=self.timeout, headers=self.headers)
             )
+        asked = self._async.get().chat(**_request(messages, tools, output_schema, kwargs))
         try:
-            return _answer(await self._async.get().chat(**_request(messages, tools, output_schema, kwargs)))
+            return _answer(await within(self.timeout, asked, self.base_url, str(kwargs.get("model", ""))))
         except Exception as error:
             raise self._error(error, kwargs) from error
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr, SecretStr
 
 from flink_agents_py.ext.openai_format import response_format, to_answer, to_messages, to_tools
-from flink_agents_py.ext.provider_errors import model_error
+from flink_agents_py.ext.provider_errors import model_error, within
 from flink_agents_py.ext.sdk import Sdk
 from flink_agents_py.resources.aio import LoopBound
 from flink_agents_py.resources.chat_models import BaseChatModelConnection, BaseChatModelSetup
@@ -158,15 +158,19 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
         """One answer, from a coroutine."""
         request = _request(messages, tools, output_schema, kwargs)
         client = await self.clients.asynchronous()
+        asked = client.chat.completions.create(**request)
         try:
-            completion = await client.chat.completions.create(**request)
+            completion = await within(self.timeout, asked, self._service, str(request.get("model", "")))
         except SDK.load().APIError as error:
             raise self._error(error, request) from error
         return to_answer(completion)
 
     def _error(self, error: Exception, request: dict[str, Any]) -> Exception:
-        service = self.base_url or self.api_base_url or "OpenAI"
-        return model_error(error, service, str(request.get("model", "")))
+        return model_error(error, self._service, str(request.get("model", "")))
+
+    @property
+    def _service(self) -> str:
+        return self.base_url or self.api_base_url or "OpenAI"
 
 
 class AzureOpenAIChatModelConnection(OpenAIChatModelConnection):

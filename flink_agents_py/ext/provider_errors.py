@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Awaitable
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from flink_agents_py.errors import ModelError, ModelRequestError, ModelUnavailableError
 from flink_agents_py.policies import retry_after_of
 from flink_agents_py.resources.secrets import redact
 
+T = TypeVar("T")
+
 _RETRYABLE = frozenset({408, 409, 429})
 _SERVER_ERROR = 500
 _NO_CREDIT = "insufficient_quota"  # comes as 429, but waiting does not help
 _LONGEST = 500
+
+
+async def within(seconds: float, asked: Awaitable[T], service: str, model: str) -> T:
+    """What comes of ``asked``, if it comes in time.
+
+    SDKs count the seconds between two parts of an answer; this counts all of it.
+
+    Raises:
+        ModelUnavailableError: it does not.
+    """
+    try:
+        return await asyncio.wait_for(asked, seconds)
+    except (TimeoutError, asyncio.TimeoutError):
+        raise ModelUnavailableError(
+            f"{service} did not answer within {seconds:g} s",
+            where=f"model {model!r}",
+            fix="it is tried again; raise the connection's timeout",
+        ) from None
 
 
 def model_error(error: Exception, service: str, model: str) -> ModelError:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _CLOSE_S = 2.0
+_closing: set[asyncio.Task[None]] = set()  # a loop keeps no hold of its tasks
 
 
 class LoopBound(Generic[T]):
@@ -51,8 +52,12 @@ class LoopBound(Generic[T]):
         for loop, one in made.items():
             if self._close is None or loop.is_closed() or not loop.is_running():
                 continue
-            closing = asyncio.run_coroutine_threadsafe(_awaited(self._close(one)), loop)
-            if _here() is not loop:
+            if _here() is loop:
+                task = loop.create_task(_awaited(self._close(one)))
+                _closing.add(task)
+                task.add_done_callback(_closing.discard)
+            else:
+                closing = asyncio.run_coroutine_threadsafe(_awaited(self._close(one)), loop)
                 with suppress(Exception):  # it closes on its own now; nobody can do more about it
                     closing.result(_CLOSE_S)
 

@@ -18,6 +18,8 @@ from flink_agents_py.resources.output_schema import OutputSchema
 from flink_agents_py.resources.prompts import LocalPrompt, Prompt
 from flink_agents_py.resources.tools import Tool, ToolMetadata
 
+_MCP = "mcp:"
+_IMPORT_S = 60.0  # the longest wait for an SDK to be imported, on a machine that is busy with other things too
 TRANSIENT = ("ModelUnavailableError", "CallTimeoutError", "ConnectionError", "TimeoutError")
 """Errors of a model call that are worth another attempt whatever the error strategy says."""
 
@@ -91,7 +93,7 @@ class BaseChatModelSetup(ModelResource):
     """A model of a connection, with prompt, tools and options.
 
     Tools and prompts are names of resources; those nobody declared are looked for on the agent's MCP servers, when the
-    model is first used.
+    model is first used. ``mcp:SERVER`` among the tools are all of a server, ``mcp:SERVER/TOOL`` is one of them.
     """
 
     connection: str
@@ -105,6 +107,7 @@ class BaseChatModelSetup(ModelResource):
     _connection: Any = PrivateAttr(default=None)
     _tools: dict[str, Tool] = PrivateAttr(default_factory=dict)
     _servers: list[BaseMCPServer] = PrivateAttr(default_factory=list)
+    _whole: list[BaseMCPServer] = PrivateAttr(default_factory=list)
     _remote: frozenset[str] = PrivateAttr(default=frozenset())
     _prompt: Prompt | None = PrivateAttr(default=None)
 
@@ -128,15 +131,21 @@ class BaseChatModelSetup(ModelResource):
             return
         self._connection = context.get_resource(self.connection, ResourceType.CHAT_MODEL_CONNECTION)
         servers = context.names(ResourceType.MCP_SERVER)
-        named = {*self.tools, *([self.prompt] if isinstance(self.prompt, str) else [])}
-        declared = {*context.names(ResourceType.TOOL), *context.names(ResourceType.PROMPT)}
-        wanted = servers if servers and not named <= declared else self.mcp_servers
+        whole, named, tools = list(self.mcp_servers), list[str](), list[str]()
+        for entry in self.tools:
+            if entry.startswith(_MCP):
+                server, _, name = entry[len(_MCP) :].partition("/")
+                (named if name else whole).append(name or server)
+            elif servers and entry not in context.names(ResourceType.TOOL):
+                named.append(entry)
+            else:
+                tools.append(entry)
+        remote_prompt = isinstance(self.prompt, str) and self.prompt not in context.names(ResourceType.PROMPT)
+        wanted = servers if named or remote_prompt else whole
         self._servers = [context.get_resource(name, ResourceType.MCP_SERVER) for name in wanted]
-        there = set(context.names(ResourceType.TOOL))
-        self._remote = frozenset(name for name in self.tools if name not in there and servers)
-        self._tools = {
-            name: context.get_resource(name, ResourceType.TOOL) for name in self.tools if name not in self._remote
-        }
+        self._whole = [context.get_resource(name, ResourceType.MCP_SERVER) for name in whole]
+        self._remote = frozenset(named)
+        self._tools = {name: context.get_resource(name, ResourceType.TOOL) for name in tools}
         if isinstance(self.prompt, Prompt):
             self._prompt = self.prompt
         elif self.prompt is not None and (self.prompt in context.names(ResourceType.PROMPT) or not servers):
@@ -159,7 +168,8 @@ class BaseChatModelSetup(ModelResource):
     @property
     def timeouts(self) -> Timeouts:
         """For durable calls of this model."""
-        return Timeouts(attempt=getattr(self._connection, "timeout", 60.0))
+        # The connection's own timeout begins when its SDK is there; this one is for connections that forget theirs.
+        return Timeouts(attempt=getattr(self._connection, "timeout", 60.0) + _IMPORT_S)
 
     def find_tool(self, name: str) -> Tool | None:
         """The tool a model asks for, if it is one that was offered; asks no server."""
@@ -168,7 +178,7 @@ class BaseChatModelSetup(ModelResource):
                 return tool
         if name in self._tools:
             return self._tools[name]
-        if name in self._remote or self.mcp_servers:
+        if name in self._remote or self._whole:
             return RemoteTool(servers=self._servers, metadata=ToolMetadata(name=name))
         return None
 
@@ -257,15 +267,13 @@ class BaseChatModelSetup(ModelResource):
 
     async def _remote_tools(self) -> list[Tool]:
         offered: list[Tool] = []
-        if not self._remote and not self.mcp_servers:
+        if not self._remote and not self._whole:
             return offered
-        context = self.resource_context
-        whole = [] if context is None else [context.get_resource(n, ResourceType.MCP_SERVER) for n in self.mcp_servers]
         for server in self._servers:
             offered += [
                 OfferedTool(metadata=metadata)
                 for metadata in await server.alist_tools()
-                if metadata.name in self._remote or server in whole
+                if metadata.name in self._remote or any(server is one for one in self._whole)
             ]
         return offered
 
