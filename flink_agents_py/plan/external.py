@@ -94,7 +94,11 @@ class ExternalActionsDocument(BaseModel):
             AgentDefinitionError: a schema is none.
         """
         document: Self | None = None
+        seen: set[int] = set()
         for registry in registries:
+            if id(registry) in seen:
+                continue  # the environment and the agent may have the same one
+            seen.add(id(registry))
             document = document or cls()
             for registration in registry:
                 document.add(registration)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.agent import Agent
 from flink_agents_py.engine.journal import function_id
 from flink_agents_py.engine.memory_item import split_time
+from flink_agents_py.external.tags import EXTERNAL_TAGS
 from flink_agents_py.serde import decode, encode
 from flink_agents_py.testing.calls import PendingCall
 from flink_agents_py.testing.clock import VirtualClock
@@ -231,13 +232,27 @@ class _Simulation:
             memory = {key: {path: _unordered(item) for path, item in items.items()} for key, items in memory.items()}
         return {
             "outputs": by_key,
-            "side outputs": sorted(encode(entry) for entry in self.harness.all_side_outputs()),
+            "side outputs": sorted(encode(_timeless(*entry)) for entry in self.harness.all_side_outputs()),
+            "remembered successes of external actions": {
+                key: sorted(entries.keys() - {"~"}) for key, entries in state["agent.idem"].items()
+            },
             "sequence numbers": state["agent.seq"],
             "short-term memory": memory,
             "leftovers of runs": {**state["agent.run"], **state["agent.pending"]},
             "calls": {self._names[key]: identity for key, identity in self.identities.items()},
             "idempotency keys": sorted(self.identities),
         }
+
+
+def _timeless(tag: str, value: Any) -> tuple[str, Any]:
+    """A side output without the times that records of external actions carry: a restart takes a while."""
+    return tag, _without_times(value) if tag in EXTERNAL_TAGS else value
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_times(item) for name, item in value.items() if not str(name).endswith("_ms")}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 def _unordered(item: str) -> str:
