@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_SUBTASKS = 64
 _BEAT_MS = 1000
-_ENDLESS_MS = 2**62
+_ENDLESS_MS = 2**63 - 1
 _MS_PER_GROUP = 4  # with very many key groups, beats are fewer
 
 
@@ -90,7 +90,8 @@ class KeyedInput:
         triggers = java.org.apache.flink.streaming.api.windowing.triggers
         interval = java.java.time.Duration.ofMillis(max(_BEAT_MS, self._groups.groups * _MS_PER_GROUP))
         every = self._window(keyed, triggers.ContinuousProcessingTimeTrigger.of(interval), row_type)
-        # It fires at the end of the window, which is the last watermark; at its intervals too, of which there are few.
+        # It fires at the end of the window, which is the last watermark, and at multiples of its interval. The greatest
+        # there is makes these 0 and the end itself; any other would overflow behind the last one, and fire forever.
         never = java.java.time.Duration.ofMillis(_ENDLESS_MS)
         last = self._window(keyed, triggers.ContinuousEventTimeTrigger.of(never), row_type)
         return every.name("agent beat").uid(f"{self._uid}:beat"), last.name("agent end").uid(f"{self._uid}:end")

