@@ -17,8 +17,10 @@ class FaultLedger:
         self.starts: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.ends: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.done: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.asked: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        phases = {"start": self.starts, "end": self.ends, "done": self.done, "asked": self.asked}
         for record in lines(path):
-            {"start": self.starts, "end": self.ends, "done": self.done}[record["phase"]][record["key"]].append(record)
+            phases[record["phase"]][record["key"]].append(record)
 
     def of(self, action: str) -> dict[str, list[dict[str, Any]]]:
         """The requests of one action."""

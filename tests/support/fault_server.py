@@ -14,6 +14,8 @@ script, the second one the second, and so on; the last step goes on for ever. St
     reset           closes the connection without an answer
     lost            does it, then closes the connection without an answer
 
+``/known/KEY`` says whether what was asked for with that key was done.
+
 It is a process of its own, so that what it measures is not measured on the threads of the job. Besides, it holds two
 ports: one that refuses connections, and one where they are never accepted.
 """
@@ -67,6 +69,12 @@ class Service:
             # Before the answer leaves: a client that goes on at once must not look like two at a time.
             self._note(phase="end", at=time.monotonic(), status=status, **about)
         return await response
+
+    async def known(self, request: web.Request) -> web.Response:
+        """Whether what a key asked for was done: what a handler's ``reconcile`` wants to know."""
+        key = request.match_info["key"]
+        self._note(phase="asked", at=time.monotonic(), key=key)
+        return web.json_response({"done": key}, status=200 if key in self._done else 404)
 
     async def _answer(self, request: web.Request, action: str, key: str, step: str, argument: str) -> Any:
         body = await request.read()
@@ -136,7 +144,9 @@ async def _break_off(request: web.Request, last_words: bytes) -> web.StreamRespo
 
 async def _serve(ledger: TextIO) -> None:
     application = web.Application(client_max_size=2**20)
-    application.router.add_route("*", "/do/{action}", Service(ledger).do)
+    service = Service(ledger)
+    application.router.add_route("*", "/do/{action}", service.do)
+    application.router.add_get("/known/{key}", service.known)
     runner = web.AppRunner(application, handler_cancellation=True, access_log=None, shutdown_timeout=0)
     await runner.setup()
     served = socket.create_server(("127.0.0.1", 0), backlog=1024)
