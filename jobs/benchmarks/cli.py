@@ -7,11 +7,12 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 from jobs.action_stores import STORES, store_url
+from jobs.benchmarks.chat import SIDES, model_server, shares
 from jobs.benchmarks.machine import BUSY, busy_share
 from jobs.benchmarks.report import figures_of_run, ratio, summary_line
 from jobs.benchmarks.run import RunFailedError, RunSpec, measure
@@ -19,6 +20,7 @@ from jobs.benchmarks.state_ops import state_ops
 from jobs.benchmarks.workloads import CALL_S, DEFAULT_WORKLOADS, WORKLOADS, Workload
 
 SMALLEST_N = 100
+CHAT = "chat"
 
 Measure = Callable[[RunSpec], dict[str, Any]]
 Look = Callable[[], float | None]
@@ -32,7 +34,8 @@ def main(arguments: Sequence[str] | None = None, measure: Measure = measure, loo
             _run_with_store(options, measure, look)
             return 0
         for name in options.workload or DEFAULT_WORKLOADS:
-            _run_workload(WORKLOADS[name], options, measure, look)
+            with model_server() if name == CHAT else nullcontext():
+                _run_workload(WORKLOADS[name], options, measure, look)
     except RunFailedError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -84,6 +87,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             parser.error("--event-time does not go with --engine async")
         if options.event_time == "both":
             options.engine = "agent"
+    if CHAT in options.workload and (options.store is not None or options.event_time == "both"):
+        parser.error("the workload 'chat' goes neither with --store nor with --event-time both")
     if options.store is not None:
         if options.event_time is not None or options.engine not in ("agent", "both"):
             parser.error("--store measures the agent alone, without --event-time")
@@ -119,7 +124,7 @@ def _run_with_store(options: argparse.Namespace, measure: Measure, look: Look) -
 
 def _run_workload(workload: Workload, options: argparse.Namespace, measure: Measure, look: Look) -> None:
     # Raw and agent take turns, so that a machine that gets slower or busier meanwhile hits both alike.
-    sides = _sides(options)
+    sides = _sides(options, workload)
     engines = tuple(sides)
     runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
     specs = {
@@ -142,7 +147,10 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
         if workload.uses_memory and specs[engine].engine == "agent":
             line["state_ops"] = state_ops(workload.name)
         _print(line)
-    if options.engine == "both":
+    if workload.name == CHAT:
+        if options.engine == "both":
+            _print(shares(runs))
+    elif options.engine == "both":
         _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
     if options.event_time == "both":
         _print({"workload": workload.name, "ratio_hold_to_none": ratio(runs["hold"], runs["none"])})
@@ -151,8 +159,10 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
         _print({"workload": workload.name, "store": options.store, "ratio_to_none": to_none})
 
 
-def _sides(options: argparse.Namespace) -> dict[str, tuple[str, str | None, str]]:
+def _sides(options: argparse.Namespace, workload: Workload) -> dict[str, tuple[str, str | None, str]]:
     """What is compared, by name: engine, event time and store of each."""
+    if workload.name == CHAT:
+        return {engine: (engine, options.event_time, "none") for engine in SIDES[options.engine]}
     if options.store is not None:
         return {store: ("agent", None, store) for store in ("none", options.store)}
     if options.event_time == "both":

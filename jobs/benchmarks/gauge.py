@@ -36,6 +36,7 @@ _last = int(os.environ.get(LAST, "0"))
 # next() of an itertools.count is atomic under the GIL, unlike `n += 1` of two subtasks' threads.
 _next = itertools.count(1).__next__
 _started_at = 0.0
+_cpu_at = 0.0
 _lock = threading.Lock()
 _in_flight = 0
 _in_flight_max = 0
@@ -68,14 +69,15 @@ def call_finished(started: float) -> None:
 
 
 def _mark(count: int) -> None:
-    global _started_at  # noqa: PLW0603 - the gauge is one per process on purpose
+    global _started_at, _cpu_at
     now = time.perf_counter()
     if count == _first:
-        _started_at = now
+        _started_at, _cpu_at = now, time.process_time()
         return
     figures = {
         "records": _last - _first,
         "seconds": now - _started_at,
+        "cpu_s": time.process_time() - _cpu_at,  # of all threads: in thread mode the whole TaskManager's
         "in_flight_max": _in_flight_max,
         "latencies_s": _latencies,
     }

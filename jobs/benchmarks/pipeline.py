@@ -15,6 +15,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.java_gateway import get_gateway
 
+from jobs.benchmarks.chat import IN_FLIGHT
 from jobs.benchmarks.workloads import POOL_THREADS, WORKLOADS
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ def _key_of(record: Row) -> str:
 def _raw_function(spec: RunSpec) -> KeyedProcessFunction:
     from jobs.benchmarks import raw, raw_io
 
+    if spec.workload == "chat":
+        from jobs.benchmarks import raw_chat
+
+        return (raw_chat.BareChatPump if spec.engine == "bare" else raw_chat.SdkChatPump)(spec.mode, pooled=False)
     program = WORKLOADS[spec.workload].raw
     if program == "echo":
         return raw.Echo()
@@ -101,9 +106,10 @@ def _raw_function(spec: RunSpec) -> KeyedProcessFunction:
 
 def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSpec) -> DataStream:
     from flink_agents_py import AgentsExecutionEnvironment
-    from jobs.benchmarks.agents import AGENTS
 
     agents_env = AgentsExecutionEnvironment.get_execution_environment(env)
+    if spec.workload == "chat":
+        agents_env.get_config().set("max-in-flight", IN_FLIGHT)
     if spec.workload == "io_sync_pool":
         agents_env.get_config().set("num-async-threads", POOL_THREADS)
     if spec.store != "none":
@@ -113,8 +119,18 @@ def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSp
         # Each run is a job of its own: what an earlier one has recorded would be taken for done.
         config.set("job-identifier", f"benchmark-{uuid4()}")
     builder = agents_env.from_datastream(source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold")
-    result: DataStream = builder.apply(AGENTS[spec.workload]()).to_datastream(record_type())
+    result: DataStream = builder.apply(_agent(spec.workload)()).to_datastream(record_type())
     return result
+
+
+def _agent(workload: str) -> Any:
+    if workload == "chat":
+        from jobs.benchmarks.chat_agent import ChatAgent
+
+        return ChatAgent
+    from jobs.benchmarks.agents import AGENTS
+
+    return AGENTS[workload]
 
 
 def _with_async_data_stream(source: DataStream) -> DataStream:

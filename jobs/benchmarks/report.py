@@ -23,6 +23,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 def figures_of_run(raw_figures: dict[str, Any], call_s: float | None) -> dict[str, Any]:
     """What one run reached: its rate and, with calls of ``call_s`` seconds, concurrency and added latency (ms)."""
     figures: dict[str, Any] = {"records_per_s": raw_figures["records"] / max(raw_figures["seconds"], 1e-9)}
+    if "cpu_s" in raw_figures:
+        figures["cpu_ms_per_record"] = raw_figures["cpu_s"] * 1000 / raw_figures["records"]
     if call_s is not None:
         added_ms = [(latency - call_s) * 1000 for latency in raw_figures["latencies_s"]]
         figures["in_flight_max"] = raw_figures["in_flight_max"]

@@ -46,6 +46,7 @@ WORKLOADS: dict[str, Workload] = {
         Workload("memory10", raw="memory10", n={"thread": 30_000, "process": 2_000}, uses_memory=True),
         Workload("io", raw="io", n={"thread": 20_000, "process": 5_000}, makes_calls=True),
         Workload("io_sync_pool", raw="io_sync_pool", n={"thread": 20_000, "process": 5_000}, makes_calls=True),
+        Workload("chat", raw="chat", n={"thread": 5_000, "process": 2_000}),
     )
 }
 

@@ -1,0 +1,55 @@
+"""The ``chat`` workload by hand: the pump of ``raw_io``, with aiohttp or with the OpenAI SDK."""
+
+# ruff: noqa: D102 - the methods are named by Flink or say what they do; their classes say the rest
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from jobs.benchmarks.chat import IN_FLIGHT, URL, question
+from jobs.benchmarks.raw_io import Pump
+
+
+class BareChatPump(Pump):
+    """Asks with aiohttp alone."""
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self._bound = asyncio.Semaphore(IN_FLIGHT)
+        self._client: Any = None
+
+    async def _call_on_loop(self, key: Any, name: str, number: int, started: float) -> None:
+        async with self._bound:
+            await self.ask(question(number))
+        self._done.append((key, name, started))
+
+    async def ask(self, text: str) -> str:
+        if self._client is None:
+            import aiohttp
+
+            self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        async with self._client.post(f"{os.environ[URL]}/chat/completions", json=body) as response:
+            content: str = (await response.json())["choices"][0]["message"]["content"]
+            return content
+
+
+class SdkChatPump(BareChatPump):
+    """Asks with the OpenAI SDK on its aiohttp transport."""
+
+    async def ask(self, text: str) -> str:
+        if self._client is None:
+            import openai
+
+            http = openai.DefaultAioHttpClient()
+            self._client = openai.AsyncOpenAI(
+                base_url=os.environ[URL],
+                api_key="none",
+                max_retries=0,
+                http_client=http,
+            )
+        completion = await self._client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+        content: str = completion.choices[0].message.content
+        return content
