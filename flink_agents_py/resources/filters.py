@@ -59,7 +59,7 @@ def parse_filter(filters: Mapping[str, Any] | None) -> Condition | None:
 def _object(filters: Any, where: str) -> Condition:
     if not isinstance(filters, Mapping):
         raise _malformed(f"{filters!r} is no object", where)
-    conditions = []
+    conditions: list[Condition] = []
     for name, value in filters.items():
         if name in ("$and", "$or"):
             if not isinstance(value, (list, tuple)):
