@@ -105,6 +105,13 @@ class AgentOptions:
     SEQUENCE_CACHE_SIZE = ConfigOption(
         "state.sequence-cache-size", int, 100_000, "Keys per subtask whose last sequence number is cached.", minimum=0
     )
+    MEMORY_CACHE_SIZE = ConfigOption(
+        "state.memory-cache-size",
+        int,
+        100_000,
+        "Small items of short-term memory per subtask that the next run of their key need not read from state.",
+        minimum=0,
+    )
 
     ACTION_STATE_STORE_BACKEND = ConfigOption(
         "action-state-store.backend",

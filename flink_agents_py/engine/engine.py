@@ -210,7 +210,7 @@ class Engine:
             run.moment = moment
             if self._driver.drive(run, deadline):
                 # The fast path: nothing but memory and the sequence number is written.
-                run.flush_memory()
+                run.close_memory()
                 if self.external is not None:
                     self.external.flush(run)
                 self.stats.runs += 1
@@ -388,7 +388,7 @@ class Engine:
                 if run.ready or run.events:
                     self._queue(entry)  # out of time budget: goes on in the next callback
                 return
-            run.flush_memory()
+            run.close_memory()
             if self.external is not None:
                 self.external.flush(run)
             self.stats.runs += 1

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from flink_agents_py.config import AgentOptions
+from flink_agents_py.engine.keys import token_of
 from flink_agents_py.engine.memory import RunMemory, TaskMemory
-from flink_agents_py.engine.memory_item import ABSENT
+from flink_agents_py.engine.memory_item import ABSENT, Item
 from flink_agents_py.engine.memory_path import join, unescape
 from flink_agents_py.engine.memory_ttl import ExpiringMap, Expiry
 from flink_agents_py.engine.memory_view import MemoryView
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.ports import Clock, KeyedState, MapPort, Timers
     from flink_agents_py.engine.run import Run
 
+_MOST_ITEMS = 100  # of one key
+
 
 class Memories:
     """Opens the memories of runs.
 
-    ``plain`` says that short-term memory is a :class:`RunMemory` over the map of the key and nothing else, which the
-    caller may then make itself.
+    Plain short-term memory leaves what it knows to the next run of the key (:class:`MemoryCache`).
     """
 
     def __init__(
@@ -41,9 +43,12 @@ class Memories:
             self.expiry = Expiry(config, state.memory, clock, timers)
         self._reads_short_term = observer is not None and observer.reads["short_term"]
         self._reads_sensory = observer is not None and observer.reads["sensory"]
-        self.plain = self.expiry is None and not self._reads_short_term
+        self._plain = self.expiry is None and not self._reads_short_term
+        self._cache = MemoryCache(config.get(AgentOptions.MEMORY_CACHE_SIZE))
 
     def short_term(self, run: Run) -> RunMemory:
+        if self._plain:
+            return RunMemory(self.state.memory, "short_term", self._cache.take(token_of(run.key)))
         expiry = self.expiry
         if expiry is not None:
             if run.memory_ms is None:
@@ -51,6 +56,11 @@ class Memories:
             return ExpiringMemory(expiry, run.key, run.memory_ms)
         kind = WatchedMemory if self._reads_short_term else RunMemory
         return kind(self.state.memory, "short_term")
+
+    def finished(self, run: Run, memory: RunMemory) -> None:
+        """A run is over, and what it committed to ``memory`` is in state."""
+        if self._plain:
+            self._cache.give(token_of(run.key), memory)
 
     def sensory(self) -> RunMemory:
         return WatchedMemory(None, "sensory") if self._reads_sensory else RunMemory(None, "sensory")
@@ -60,6 +70,53 @@ class Memories:
         if self.expiry is None:
             return RunMemory(self.state.memory, "short_term")
         return ExpiringMemory(self.expiry, key, self.expiry.now_ms())
+
+
+class MemoryCache:
+    """Items of short-term memory that the last run of a key knew, so that the next one need not read them again.
+
+    The operator is the only one that writes them to state, and a run that is over has written all it committed. So what
+    it knew is what state holds, until the next run of the key takes it, which gives it back when it is over and has
+    flushed. One that fails gives back nothing: what it had not written yet is not believed. Runs share no value that
+    can be changed: mutable ones are kept as text, and the child list of an object is copied before it is changed.
+
+    Bounded by the number of items, without an order of use to keep up: when half of them is full, it becomes the old
+    half, and what was old and has not been used since is forgotten.
+
+    Args:
+        limit: items that are kept; 0 for none.
+    """
+
+    __slots__ = ("_count", "_half", "_old", "_young")
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._young: dict[Any, dict[str, Item] | None] = {}  # None: a run has them
+        self._old: dict[Any, dict[str, Item] | None] = {}
+        self._count = 0  # items in the young half
+
+    def take(self, token: Any) -> dict[str, Item]:
+        """The items known of a key, to be changed at will."""
+        items = self._young.get(token)
+        if items is None:
+            return self._old.pop(token, None) or {}
+        self._young[token] = None
+        self._count -= len(items)
+        return items
+
+    def give(self, token: Any, memory: RunMemory) -> None:
+        """Keep what a run that is over knew of its key."""
+        items = memory.items
+        if memory.large is not None:
+            for path in memory.large:
+                items.pop(path, None)
+        count = len(items)
+        if count > _MOST_ITEMS or count > self._half:
+            return
+        self._count += count
+        if self._count > self._half:
+            self._old, self._young, self._count = self._young, {}, count
+        self._young[token] = items
 
 
 class WatchedMemory(RunMemory):

@@ -25,6 +25,10 @@ from flink_agents_py.memory import MemoryObject, MemoryRef
 from flink_agents_py.serde import encode
 
 _UNKNOWN = object()
+_CLEAN: dict[str, Any] = {}  # stands for a dictionary of nothing, until there is something; nobody writes into it
+_NOTHING_NEW: set[str] = set()  # likewise
+_LARGE = 1000  # characters
+_SMALL = 1 << 63
 _refs: dict[str, dict[str, MemoryRef]] = {"sensory": {}, "short_term": {}}  # by kind, shared by all runs: memory_view
 
 
@@ -34,19 +38,22 @@ class RunMemory:
     Args:
         backing: the map of the key; ``None`` keeps everything here (sensory memory).
         kind: which memory it is (a value of :class:`~flink_agents_py.memory.MemoryType`).
+        known: items of the map that need not be read any more; the memory may change the dictionary.
     """
 
-    __slots__ = ("_backing", "_own", "_read", "dirty", "items", "kind", "refs", "shape")
+    __slots__ = ("_backing", "_own", "dirty", "items", "kind", "large", "refs", "shape")
 
-    def __init__(self, backing: MapPort | None, kind: Literal["sensory", "short_term"]) -> None:
+    def __init__(
+        self, backing: MapPort | None, kind: Literal["sensory", "short_term"], known: dict[str, Item] | None = None
+    ) -> None:
         self._backing = backing
-        self._own: dict[str, str] = {}
-        self._read: Callable[[str], str | None] = self._own.get if backing is None else backing.get
+        self._own: dict[str, str] = {} if backing is None else _CLEAN
         self.kind = kind
         self.refs = _refs[kind]
-        self.items: dict[str, Item] = {}  # all that was read or committed
-        self.dirty: dict[str, Item] = {}  # committed since the last flush
+        self.items: dict[str, Item] = {} if known is None else known  # all that was read or committed
+        self.dirty: dict[str, Item] = _CLEAN  # committed since the last flush
         self.shape = 0  # counts commits that created or removed anything
+        self.large: list[str] | None = None  # paths whose text is too long to be kept between runs
 
     def begin(self, guard: Callable[[], None] | None = None) -> TaskMemory:
         """What one action works on; ``guard`` is called on every access and may refuse it by raising."""
@@ -61,8 +68,10 @@ class RunMemory:
         """Read an item that is not in the cache."""
         if path:
             split(path)  # refuses what is no path
-        text = self._read(path)
+        text = self._own.get(path) if self._backing is None else self._backing.get(path)
         if text is not None:
+            if len(text) > _LARGE:
+                self._note_large(path)
             item = from_text(path, text)
         elif path:
             item = ABSENT
@@ -78,13 +87,21 @@ class RunMemory:
         if not dirty or backing is None:
             return
         for path, item in dirty.items():
-            if type(item) in SCALARS:
-                backing.put(path, "v" + encode(item))
+            kind = type(item)
+            if kind is int and -_SMALL < item < _SMALL:
+                backing.put(path, f"v{item}")  # as `encode` has it
+                continue
+            if kind in SCALARS:
+                text = "v" + encode(item)
             elif item is ABSENT or (not path and not item):
                 backing.remove(path)
+                continue
             else:
-                backing.put(path, to_text(item))
-        self.dirty = {}
+                text = to_text(item)
+            if len(text) > _LARGE:
+                self._note_large(path)
+            backing.put(path, text)
+        self.dirty = _CLEAN
 
     def dump(self) -> dict[str, str]:
         """All that was committed, path -> item, for the run's record; only of a memory without backing."""
@@ -94,12 +111,17 @@ class RunMemory:
                 own.pop(path, None)
             else:
                 own[path] = to_text(item)
-        self.dirty = {}
+        self.dirty = _CLEAN
         return dict(own)
 
     def load(self, items: dict[str, str]) -> None:
         """Start from what :meth:`dump` returned."""
         self._own.update(items)
+
+    def _note_large(self, path: str) -> None:
+        if self.large is None:
+            self.large = []
+        self.large.append(path)
 
 
 class TaskMemory:
@@ -113,8 +135,8 @@ class TaskMemory:
         self.writes: dict[str, Item] = {}
         self.shape = run.shape  # of the tree that `writes` was made on
         # Paths this action removed, as far as the run's tree had them; True: to put an object in its place.
-        self._removed: dict[str, bool] = {}
-        self._created: set[str] = set()  # objects in `writes` that are new, not just changed in their child list
+        self._removed: dict[str, bool] = _CLEAN
+        self._created = _NOTHING_NEW  # objects in `writes` that are new, not just changed in their child list
         self._reshaped = False
         self._root: MemoryView | None = None
 
@@ -162,7 +184,7 @@ class TaskMemory:
         if self._reshaped:
             run.shape += 1
             self.shape = run.shape
-            self._removed, self._created, self._reshaped = {}, set(), False
+            self._removed, self._created, self._reshaped = _CLEAN, _NOTHING_NEW, False
 
     def export(self) -> list[list[Any]]:
         """What the action has changed: ``[path]`` is removed, ``[path, null]`` an object, ``[path, item]`` a value."""
@@ -216,7 +238,7 @@ class TaskMemory:
         if type(old) is dict:
             if force:  # somebody else has created it as well: it stays a change of ours
                 self._children(path)
-                self._created.add(path)
+                self._note_created(path)
             return
         if old is ABSENT:
             self._attach(path, force)
@@ -244,7 +266,7 @@ class TaskMemory:
         """Make the changes again on the tree as others have committed it meanwhile; ours win."""
         changes, created = self.writes, self._created
         self.shape = self.run.shape
-        self.writes, self._created = {}, set()
+        self.writes, self._created = {}, _NOTHING_NEW
         for path in self._removed:
             if self.item(path) is not ABSENT:
                 self._detach(path)
@@ -268,9 +290,14 @@ class TaskMemory:
     def _create(self, path: str) -> dict[str, None]:
         children: dict[str, None] = {}
         self.writes[path] = children
-        self._created.add(path)
+        self._note_created(path)
         self._reshaped = True
         return children
+
+    def _note_created(self, path: str) -> None:
+        if not self._created:
+            self._created = set()
+        self._created.add(path)
 
     def _attach(self, path: str, force: bool) -> None:
         """Add an absent path to its parent's child list, creating the objects missing on the way.
@@ -325,4 +352,6 @@ class TaskMemory:
 
     def _remember_removal(self, path: str, *, in_place: bool = False) -> None:
         if self.run.item(path) is not ABSENT:
+            if not self._removed:
+                self._removed = {}
             self._removed[path] = in_place and self._removed.get(path, True)

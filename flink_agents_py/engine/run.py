@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flink_agents_py.engine.keys import key_bytes
-from flink_agents_py.engine.memory import RunMemory
 from flink_agents_py.engine.segments import NO_WATERMARK
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.keys import KeyEntry
     from flink_agents_py.engine.memories import Memories
+    from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import Moment
     from flink_agents_py.engine.task import ActionTask
     from flink_agents_py.events import Event
@@ -124,10 +124,7 @@ class Run:
     def short_term(self) -> RunMemory:
         memory = self._short_term
         if memory is None:
-            memories = self._memories
-            memory = self._short_term = (
-                RunMemory(memories.state.memory, "short_term") if memories.plain else memories.short_term(self)
-            )
+            memory = self._short_term = self._memories.short_term(self)
         return memory
 
     @property
@@ -141,6 +138,13 @@ class Run:
         """Write committed short-term memory to keyed state; the key scope must be this run's."""
         if self._short_term is not None:
             self._short_term.flush()
+
+    def close_memory(self) -> None:
+        """As :meth:`flush_memory`, where the run is over."""
+        memory = self._short_term
+        if memory is not None:
+            memory.flush()
+            self._memories.finished(self, memory)
 
     def dump_sensory(self) -> dict[str, str]:
         return {} if self._sensory is None else self._sensory.dump()

@@ -242,7 +242,7 @@ def _row_as_it_is(declared: RowTypeInfo, fit: Fit, *, names: bool) -> Fit:
     Nobody changes it any more: it is on its way to Java before the agent's code runs again.
     """
     columns = list(declared.get_field_names())
-    kinds = [_EXACT.get(str(field), _NEVER) for field in declared.get_field_types()]
+    kinds: list[tuple[type, Any, Any]] = [_EXACT.get(str(field), _NEVER) for field in declared.get_field_types()]
     count = len(kinds)
 
     def row(value: Any) -> Any:
@@ -253,22 +253,22 @@ def _row_as_it_is(declared: RowTypeInfo, fit: Fit, *, names: bool) -> Fit:
         if len(fields) != count or (given != columns and (given or names)):
             return fit(value)
         for (kind, least, most), field in zip(kinds, fields):  # noqa: B905 - as many, and `strict` costs
-            if type(field) is not kind or (least is not None and not least <= field <= most):
+            if type(field) is not kind or (most and not least <= field <= most):
                 return fit(value)
         return value
 
     return row
 
 
-_NEVER: tuple[type, None, None] = (Unfit, None, None)
-_EXACT: dict[str, tuple[type, int | None, int | None]] = {
-    str(Types.STRING()): (str, None, None),
+_NEVER = (Unfit, 0, 0)
+_EXACT: dict[str, tuple[type, int, int]] = {
+    str(Types.STRING()): (str, 0, 0),
     str(Types.LONG()): (int, -(1 << 63), (1 << 63) - 1),
     str(Types.INT()): (int, -(1 << 31), (1 << 31) - 1),
-    str(Types.DOUBLE()): (float, None, None),
-    str(Types.BOOLEAN()): (bool, None, None),
+    str(Types.DOUBLE()): (float, 0, 0),
+    str(Types.BOOLEAN()): (bool, 0, 0),
 }
-"""Python types that are those of the column, and the bounds of ints."""
+"""Python types that are those of the column, and the bounds of those that have some."""
 
 
 def _inside(place: str, fit: Fit, value: Any) -> Any:
