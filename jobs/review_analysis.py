@@ -3,6 +3,11 @@
 Usage::
 
     python jobs/review_analysis.py --input reviews.jsonl --output analysis.jsonl
+    python jobs/review_analysis.py --input reviews.jsonl --model local --limit 20
+
+Without ``--model`` a lexicon scores the reviews. ``local`` is a small language model in this process (extra
+``local-model``); ``openai:NAME``, ``anthropic:NAME`` and ``ollama:NAME`` are models of services, whose keys are read
+from ``OPENAI_API_KEY`` and ``ANTHROPIC_API_KEY`` on the workers.
 
 Input: JSON lines with ``review_id`` (text or whole number), ``product_id`` (text), ``ts`` (ms since the epoch) and
 ``text``; an optional ``label`` (1 = liked it, 0 = did not) is compared with the sentiment in the summary.
@@ -17,11 +22,8 @@ when the job has ended well; a failed job leaves neither. On a cluster the input
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
-import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,16 +34,47 @@ from pyflink.datastream import DataStream, OutputTag, ProcessFunction, StreamExe
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from rich.console import Console
 
-from flink_agents_py import Agent, AgentsExecutionEnvironment, Event, InputEvent, OutputEvent, RunnerContext, action
+from flink_agents_py import (
+    Agent,
+    AgentsExecutionEnvironment,
+    ChatMessage,
+    ChatRequestEvent,
+    ChatResponseEvent,
+    Event,
+    InputEvent,
+    OutputEvent,
+    RunnerContext,
+    action,
+)
 
 # `flink run -py` starts a link to this file elsewhere. The client imports from the project; workers get what is defined
 # in this file by value and need no neighbour of it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from jobs.review_cli import parse_arguments, python_cause, written_paths
+from jobs.review_model import model_resources
 from jobs.review_report import Summary, Watch
 
 ALERT_BELOW = -0.05  # VADER's own border between neutral and negative
 ALERT_MIN_REVIEWS = 5  # a mean of fewer reviews than that says little
 SCORED_CHARACTERS = 10_000  # VADER's time grows with the square of the text's length
+
+JUDGED_CHARACTERS = 1_000  # enough to tell, and little enough for the context of a small model
+QUESTION = "Is this review positive or negative?\nReview: "
+JUDGEMENT = {
+    "type": "object",
+    "properties": {"sentiment": {"type": "string", "enum": ["positive", "negative"]}},
+    "required": ["sentiment"],
+}
+# A model of a few hundred million parameters judges at chance without examples.
+EXAMPLES = [
+    message
+    for text, sentiment in [
+        ("Awful, it stopped working.", "negative"),
+        ("Excellent, I am very happy with it.", "positive"),
+        ("Poor quality, do not buy it.", "negative"),
+    ]
+    for message in (ChatMessage.user(QUESTION + text), ChatMessage.assistant(json.dumps({"sentiment": sentiment})))
+]
 
 CHUNK_BYTES = 64 * 1024
 LONGEST_LINE_BYTES = 1024 * 1024
@@ -113,6 +146,26 @@ class ReviewAnalyst(Agent):
         """Raise the alert."""
         alert = {"kind": "alert", "product_id": event.product_id, "mean": event.mean, "count": event.count}
         ctx.send_event(OutputEvent({"record": alert}))
+
+
+class ModelReviewAnalyst(ReviewAnalyst):
+    """The same with a language model as judge: it says *positive* (1) or *negative* (-1)."""
+
+    @action(InputEvent)
+    @staticmethod
+    def score(event: InputEvent, ctx: RunnerContext) -> None:
+        """Ask the model."""
+        ctx.sensory_memory.set("review", event.input)
+        question = ChatMessage.user(QUESTION + event.input["text"][:JUDGED_CHARACTERS])
+        ctx.send_event(ChatRequestEvent("judge", [*EXAMPLES, question], output_schema=JUDGEMENT))
+
+    @action(ChatResponseEvent)
+    @staticmethod
+    def judged(event: ChatResponseEvent, ctx: RunnerContext) -> None:
+        """Take its word."""
+        judgement = event.response.extra_args["structured_output"]
+        sentiment = 1.0 if judgement["sentiment"] == "positive" else -1.0
+        ctx.send_event(ReviewScored(review=ctx.sensory_memory.get("review"), sentiment=sentiment))
 
 
 _analyzers: list[Any] = []  # the one of this process; its lexicon takes some 100 ms to load
@@ -285,9 +338,11 @@ def build(options: argparse.Namespace) -> DataStream:
         .set_parallelism(1)
         .name("read reviews")
     )
+    for name, kind, descriptor in model_resources(options.model, options.base_url):
+        agents_env.add_resource(name, kind, descriptor)
     analyses = (
         agents_env.from_datastream(reviews, lambda review: review["product_id"], key_type=Types.STRING())
-        .apply(ReviewAnalyst())
+        .apply(ModelReviewAnalyst() if options.model else ReviewAnalyst(), agent_name="ReviewAnalyst")
         .to_datastream(Types.PICKLED_BYTE_ARRAY())
     )
     result: DataStream = analyses.union(reviews.get_side_output(rejects))
@@ -328,70 +383,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def written_paths(output: Path) -> tuple[Path, Path, Path, Path]:
-    """The output, its rejects, and the two as they are called until the job has ended."""
-    rejects = Path(f"{output}.rejects.jsonl")
-    return output, rejects, Path(f"{output}.part"), Path(f"{rejects}.part")
-
-
 def count_lines(options: argparse.Namespace) -> int:
     """Number of lines the job will read."""
     with options.input.open("rb") as file:
         lines = lines_before(file, sys.maxsize)
     return min(lines, options.limit or lines)
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line; a mistake ends the process with code 2 and one line that says what is wrong."""
-    parser = argparse.ArgumentParser(prog="review_analysis", description="Analyse product reviews with an agent.")
-    parser.add_argument("--input", type=Path, required=True, help="JSON lines: review_id, product_id, ts, text")
-    parser.add_argument("--output", type=Path, required=True, help="JSON lines; rejects go to OUTPUT.rejects.jsonl")
-    parser.add_argument("--mode", choices=("thread", "process"), help="how Flink runs Python (default: what works)")
-    parser.add_argument("--parallelism", type=_positive, default=1, help="of the agent (default 1)")
-    parser.add_argument("--limit", type=_positive, help="read only so many lines")
-    options = parser.parse_args(arguments)
-    problem = _problem_with_files(options.input, options.output)
-    if problem:
-        parser.exit(2, f"review_analysis: error: {problem}\n")
-    if importlib.util.find_spec("vaderSentiment") is None:
-        parser.exit(2, "review_analysis: error: the library vaderSentiment is missing: pip install vaderSentiment\n")
-    return options
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return number
-
-
-def _problem_with_files(source: Path, target: Path) -> str | None:
-    if not source.exists():
-        return f"the input file {source} does not exist"
-    if not source.is_file() or not os.access(source, os.R_OK):
-        return f"the input {source} is not a regular file that can be read"
-    if target.is_dir():
-        return f"the output {target} is a folder; give the name of a file"
-    if not os.access(target.parent, os.W_OK):
-        return f"the folder of the output file, {target.parent}, does not exist or cannot be written to"
-    if any(path.exists() and path.samefile(source) for path in written_paths(target)):
-        return "the input would be overwritten: it is the output, its rejects file, or one of their .part files"
-    return None
-
-
-def python_cause(text: str) -> str:
-    """The Python error at the bottom of a Flink failure: ``ValueError: ...``; else the last Java cause."""
-    # Indented lines after the first: `where` and `fix` of our own errors.
-    in_thread = re.findall(r"PythonException: <class '(?:builtins\.)?([\w.]+)'>: (.*(?:\n  \S.*)*)", text)
-    if in_thread:
-        return ": ".join(in_thread[-1])
-    after_traceback = text.rpartition("Traceback (most recent call last):")[2]
-    python_error = r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*(?:\n  \S.*)*)?$"
-    in_process = re.findall(python_error, after_traceback, re.MULTILINE)
-    if in_process and after_traceback != text:
-        return str(in_process[0])
-    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
-    return causes[-1] if causes else text.strip().partition("\n")[0]
 
 
 if __name__ == "__main__":
