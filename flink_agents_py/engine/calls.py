@@ -21,6 +21,7 @@ class DurableCall:
     """One durable call of an action: its record, how to make it, and its outcome once there is one."""
 
     __slots__ = (
+        "again",
         "args",
         "awaited",
         "done",
@@ -61,6 +62,7 @@ class DurableCall:
         self.idempotency_key = idempotency_key
         self.number = 0  # of the attempt in flight; 0 = none
         self.started = False
+        self.again = False  # whether the next attempt is the one that a restart interrupted
         self.awaited = False
         self.done = False
         self.value: Any = None

@@ -114,7 +114,9 @@ class CallDesk:
                 record.due_ms = now + round(call.args[0] * 1000)
             self._note(call)
         elif record.due_ms == 0 and record.attempts:
-            record.attempts -= 1  # in flight when the last attempt of the job ended: it is made again, not used up
+            # In flight when the last attempt of the job ended: it is made again, not used up. Until it is, the record
+            # stays as it is; another restart must find it in flight as well.
+            call.again = True
         total = call.timeouts.total
         if total is not None:
             self._push(record.started_ms + round(total * 1000), _TOTAL, call)
@@ -261,7 +263,10 @@ class CallDesk:
         self._number += 1
         number = self._number
         call.number = number
-        call.record.attempts += 1
+        if call.again:
+            call.again = False
+        else:
+            call.record.attempts += 1
         call.record.due_ms = 0
         self._note(call)
         if isinstance(call, ExternalCall):

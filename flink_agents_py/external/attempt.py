@@ -32,11 +32,10 @@ class Returned:
 class _Attempt:
     """Calls a handler. It has the name of the action, as functions have theirs."""
 
-    def __init__(self, binding: Binding, call: ActionCall, key: str, shared: Shared, *, reconcile: bool) -> None:
+    def __init__(self, binding: Binding, key: str, shared: Shared, *, reconcile: bool) -> None:
         self.__qualname__ = binding.spec.name
         self.__module__ = __name__
         self.binding = binding
-        self.call = call
         self.reconcile = reconcile
         self._key = key
         self._shared = shared
@@ -48,7 +47,7 @@ class _Attempt:
 class AsyncAttempt(_Attempt):
     """Of an ``async def`` handler, on the loop."""
 
-    async def __call__(self, *, attempt: int, seconds: float) -> Returned:
+    async def __call__(self, call: ActionCall, *, attempt: int, seconds: float) -> Returned:
         """Do it.
 
         Raises:
@@ -59,10 +58,10 @@ class AsyncAttempt(_Attempt):
         try:
             if self.reconcile and binding.reconcile is not None:
                 try:
-                    return keep(await binding.reconcile(self.call, session), binding.spec.max_result_bytes)
+                    return keep(await binding.reconcile(call, session), binding.spec.max_result_bytes)
                 except NotExecuted:
                     pass
-            return keep(await binding.handle(self.call, session), binding.spec.max_result_bytes)
+            return keep(await binding.handle(call, session), binding.spec.max_result_bytes)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -72,7 +71,7 @@ class AsyncAttempt(_Attempt):
 class SyncAttempt(_Attempt):
     """Of a plain function, on a thread."""
 
-    def __call__(self, *, attempt: int, seconds: float) -> Returned:
+    def __call__(self, call: ActionCall, *, attempt: int, seconds: float) -> Returned:
         """Do it.
 
         Raises:
@@ -83,10 +82,10 @@ class SyncAttempt(_Attempt):
         try:
             if self.reconcile and binding.reconcile is not None:
                 try:
-                    return keep(binding.reconcile(self.call, session), binding.spec.max_result_bytes)
+                    return keep(binding.reconcile(call, session), binding.spec.max_result_bytes)
                 except NotExecuted:
                     pass
-            value = binding.handle(self.call, session)
+            value = binding.handle(call, session)
             if inspect.iscoroutine(value):
                 value.close()
                 raise ActionError("the handler returned a coroutine; declare it async def")
@@ -95,12 +94,10 @@ class SyncAttempt(_Attempt):
             raise action_error(error) from error
 
 
-def attempt_of(
-    binding: Binding, call: ActionCall, key: str, shared: Shared, *, reconcile: bool
-) -> AsyncAttempt | SyncAttempt:
+def attempt_of(binding: Binding, key: str, shared: Shared, *, reconcile: bool) -> AsyncAttempt | SyncAttempt:
     """The attempt for a handler, sync or async."""
     kind = AsyncAttempt if binding.is_async else SyncAttempt
-    return kind(binding, call, key, shared, reconcile=reconcile)
+    return kind(binding, key, shared, reconcile=reconcile)
 
 
 def keep(value: Any, limit: int) -> Returned:
