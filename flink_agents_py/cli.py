@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from flink_agents_py import dlq_cli
 from flink_agents_py.config import AgentConfiguration, AgentOptions, ConfigOption
 from flink_agents_py.errors import ConfigError, FlinkAgentsError
+from flink_agents_py.observe import cli as observe_cli
 
 _OLDER_THAN = ConfigOption("--older-than", int, 0, unit="ms", minimum=0)
 _KEEP_CHECKPOINTS = 3  # the newest one, n-1 and n-2
@@ -27,12 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FlinkAgentsError as error:
         print(error, file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `flink-agents-py dlq list ... | head`
+        # What is still in the buffer must not be written to the broken pipe when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="flink-agents-py", description="Agents inside Flink jobs.")
-    groups = parser.add_subparsers(required=True, metavar="dlq | store")
+    groups = parser.add_subparsers(required=True, metavar="dlq | errors | plan | store | trace")
     dlq_cli.add_commands(groups)
+    observe_cli.add_commands(groups)
     store = groups.add_parser("store", help="the action state store")
     commands = store.add_subparsers(required=True, metavar="prune")
 

@@ -227,9 +227,9 @@ def _make(calls: list[ActionCall], registry: ActionRegistry, failed_file: Path |
 
     inputs = [{"key": call.trace_id, "value": call} for call in calls]
     made = AgentsExecutionEnvironment.get_execution_environment().from_list(inputs).execute_actions(registry)
-    for result in made.results():
+    for result in made.results:
         print(_result(result))
-    failed = made.dead_letters()
+    failed = made.dead_letters
     if failed_file is not None and failed:
         with failed_file.open("a", encoding="utf-8") as file:
             file.writelines(_line(letter.to_plain()) + "\n" for letter in failed)

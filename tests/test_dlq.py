@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -161,6 +163,27 @@ def test_a_missing_file_is_named(dlq, tmp_path):
     assert "nothing does not exist" in err
 
 
+def test_a_reader_that_goes_away_is_no_mistake(tmp_path):
+    file = tmp_path / "dead.jsonl"
+    file.write_text(text_of(*(replace(REFUND, failed_ms=number + 1) for number in range(3000))))
+    listing = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from flink_agents_py.cli import main; sys.exit(main())",
+            "dlq",
+            "list",
+            file,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert listing.stdout.readline()
+    listing.stdout.close()
+    assert listing.stderr.read() == b""
+    listing.wait()
+
+
 # --- show -------------------------------------------------------------------------------------------------------------
 
 
@@ -242,3 +265,71 @@ def test_calls_without_structure_are_left_out_by_name(dlq, tmp_path):
     assert (code, out) == (0, [])
     assert "left out" in err
     assert "trace_id" in err
+
+
+# --- replay through a registry ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handlers(tmp_path, monkeypatch):
+    """A module of a user's with a registry: refunds work, the notification fails again."""
+    (tmp_path / "our_handlers.py").write_text(
+        """
+from flink_agents_py.external import ActionRegistry, ActionSpec, BusinessRejected
+
+made = []
+
+
+def registry():
+    registry = ActionRegistry()
+
+    @registry.action(ActionSpec(name="refund"))
+    async def refund(call, session):
+        made.append((call.params, session.idempotency_key))
+
+    @registry.action(ActionSpec(name="notify"))
+    def notify(call, session):
+        raise BusinessRejected("still no such user")
+
+    return registry
+
+
+nothing = 5
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield lambda: sys.modules["our_handlers"].made
+    sys.modules.pop("our_handlers", None)
+
+
+def test_a_registry_makes_the_calls_here_and_now(dlq, file, tmp_path, handlers):
+    failed = tmp_path / "failed.jsonl"
+    code, out, err = dlq("replay", file, "--registry", "our_handlers:registry", "--failed", failed)
+    results = {result["action"]: result for result in map(json.loads, out)}
+    assert code == 1
+    assert results["refund"] == {"code": "SUCCESS", "action": "refund", "trace_id": "trace 1", "attempts": 1}
+    assert (results["notify"]["code"], results["notify"]["message"]) == ("BUSINESS_REJECTED", "still no such user")
+    assert handlers() == [(REFUND.call.params, REFUND.call.idempotency_key)]
+    assert err.endswith("1 of 2 calls done, 1 failed again\n")
+    _, out, _ = dlq("list", "--json", failed)
+    (again,) = [FailedAction.from_plain(json.loads(line)) for line in out]
+    assert (again.call, again.message) == (NOTIFY.call, "still no such user")
+
+
+def test_all_done_is_success(dlq, file, handlers):
+    code, out, _ = dlq("replay", file, "--action", "refund", "--registry", "our_handlers:registry")
+    assert (code, len(out)) == (0, 1)
+
+
+@pytest.mark.parametrize("path", ["our_handlers", "our_handlers:none", "nowhere:registry", "our_handlers:nothing"])
+def test_a_registry_that_is_none_is_refused(dlq, file, handlers, path):
+    code, _, err = dlq("replay", file, "--registry", path)
+    assert code == 1
+    assert "[FA601]" in err
+    assert path in err
+
+
+def test_two_ways_at_once_are_refused(dlq, file, tmp_path):
+    assert "give one of them" in dlq("replay", file, "--registry", "x:y", "--to", tmp_path / "z")[2]
+    assert "--failed goes with --registry" in dlq("replay", file, "--failed", tmp_path / "z")[2]

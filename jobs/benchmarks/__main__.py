@@ -2,6 +2,11 @@
 
 import sys
 
+if sys.argv[1:2] == ["external"]:
+    from jobs.benchmarks.external import main
+
+    sys.exit(main(sys.argv[2:]))
+
 from jobs.benchmarks.cli import main
 
 sys.exit(main())
