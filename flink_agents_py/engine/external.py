@@ -94,7 +94,8 @@ class ExternalActions:
         def make(ordinal: int, record: CallRecord, call_id: str) -> ExternalCall:
             return ExternalCall(task, ordinal, record, call, binding, key, call_id)
 
-        made = task.external_call(f"ctx.call:{name}", digest, make)
+        made = task.claim_call(f"ctx.call:{name}", digest, make=make)
+        assert isinstance(made, ExternalCall)
         if made.done:
             self._replayed(made)
             return made
@@ -317,9 +318,7 @@ class ExternalActions:
 
     def _failed(self, call: ExternalCall, result: ActionResult) -> FailedAction:
         return FailedAction(
-            call=ActionCall(
-                call.call.trace_id, call.call.action, _plain_params(call.call.params), call.call.sequence
-            ),
+            call=ActionCall(call.call.trace_id, call.call.action, _plain_params(call.call.params), call.call.sequence),
             phase=result.phase,
             code=result.code,
             message=result.message,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.calls import DurableCall
 from flink_agents_py.engine.journal import PENDING
-from flink_agents_py.errors import CallTimeoutError
+from flink_agents_py.errors import AgentDefinitionError, CallTimeoutError
 from flink_agents_py.external.attempt import attempt_of, keep
 from flink_agents_py.external.classify import action_error
 from flink_agents_py.external.codes import RETRYABLE, ActionCode
@@ -164,3 +164,12 @@ def _plain(detail: Any) -> Any:
         return to_plain(detail, allow_pickle=False)
     except Exception:  # noqa: BLE001 - a detail is for people; one without a JSON form is shown instead
         return repr(detail)
+
+
+def no_external_actions(name: str, where: str) -> AgentDefinitionError:
+    """The error of an agent that calls external actions and has none."""
+    return AgentDefinitionError(
+        f"ctx.call({name!r}) in an agent without external actions",
+        where=where,
+        fix="register them: agent.add_action_registry(registry), or agents_env.add_action_registry(registry)",
+    )

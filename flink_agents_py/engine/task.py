@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.context import RunnerContext
 from flink_agents_py.engine.calls import DurableCall, Gathering, Suspension
-from flink_agents_py.engine.external_call import ExternalCall
+from flink_agents_py.engine.external_call import ExternalCall, no_external_actions
 from flink_agents_py.engine.journal import (
     PENDING,
     RAISED,
@@ -21,7 +21,7 @@ from flink_agents_py.engine.journal import (
     takes_idempotency_key,
 )
 from flink_agents_py.engine.outcome import decode_error
-from flink_agents_py.errors import AgentDefinitionError, AwaitError, EncodeError, WrongThreadError
+from flink_agents_py.errors import AwaitError, EncodeError, WrongThreadError
 from flink_agents_py.events import Event, encode_event
 from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, RetryPolicy, Timeouts
 from flink_agents_py.serde import decode
@@ -256,26 +256,14 @@ class ActionTask(RunnerContext):
         self._check()
         external = self._engine.external
         if external is None:
-            raise AgentDefinitionError(
-                f"ctx.call({name!r}) in an agent without external actions",
-                where=self.place(),
-                fix="register them: agent.add_action_registry(registry), or agents_env.add_action_registry(registry)",
-            )
+            raise no_external_actions(name, self.place())
         return external.call(self, name, params, trace_id, sequence)
-
-    def external_call(
-        self, function: str, digest: str, make: Callable[[int, CallRecord, str], ExternalCall]
-    ) -> ExternalCall:
-        """Claim the place of a call of an external action in the journal."""
-        call = self._claim_call(function, digest, make=make)
-        assert isinstance(call, ExternalCall)
-        return call
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         self._check()
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"ctx.sleep takes a finite number of seconds from 0 on, got {seconds!r}")
-        call = self._claim_call(SLEEP, arguments_digest((float(seconds),), {}))
+        call = self.claim_call(SLEEP, arguments_digest((float(seconds),), {}))
         call.args = (seconds,)
         return call
 
@@ -306,7 +294,7 @@ class ActionTask(RunnerContext):
                 fix="pass plain data, dataclasses or pydantic models; bring clients and other objects in through a "
                 "closure, functools.partial or a bound method",
             ) from None
-        call = self._claim_call(identity, digest, timeouts, retry, idempotency_key)
+        call = self.claim_call(identity, digest, timeouts, retry, idempotency_key)
         if call.done:
             return call
         recovered = self.journal is not None and call.ordinal < self.journal.recovered
@@ -319,7 +307,7 @@ class ActionTask(RunnerContext):
         call.kwargs = {**kwargs, "idempotency_key": call.idempotency_key} if takes_idempotency_key(func) else kwargs
         return call
 
-    def _claim_call(
+    def claim_call(
         self,
         function: str,
         digest: str,
@@ -328,6 +316,7 @@ class ActionTask(RunnerContext):
         idempotency_key: str | None = None,
         make: Callable[[int, CallRecord, str], ExternalCall] | None = None,
     ) -> DurableCall:
+        """The next call of the action: its place in the journal, and its outcome if that knows it."""
         journal = self.journal
         if journal is None:
             journal = self.journal = Journal()

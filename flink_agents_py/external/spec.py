@@ -5,35 +5,47 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from flink_agents_py.external.codes import KNOWN_CODES, RETRYABLE
 from flink_agents_py.policies import RetryPolicy
 
-_STRICT = ConfigDict(frozen=True, extra="forbid")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
 
 
-class ActionTimeouts(BaseModel):
+class _Data(BaseModel):
+    """Frozen, and what was derived from the fields is derived anew in a changed copy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields changed; ``update`` is not validated."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
+
+
+class ActionTimeouts(_Data):
     """Three limits in seconds, each of which says something else about what went wrong."""
-
-    model_config = _STRICT
 
     connect: float = Field(default=3.0, gt=0, description="until there is a connection")
     read: float = Field(default=30.0, gt=0, description="from there until the answer, and between two parts of it")
     total: float = Field(default=60.0, gt=0, description="all of it: queueing, every attempt, the waits between them")
 
 
-class ActionRetry(BaseModel):
+class ActionRetry(_Data):
     """When an attempt that failed is followed by another.
 
     The wait after attempt *n* is ``min(initial * factor**(n-1), maximum)`` seconds plus up to ``jitter`` times that,
     drawn from the idempotency key, so that calls that failed together do not come back together. It is a timer, and
     survives restarts. A ``retry_after`` of the error is waited for at least.
     """
-
-    model_config = _STRICT
 
     max_attempts: int = Field(default=3, ge=1, description="attempts in all, the first included")
     initial: float = Field(default=1.0, ge=0, description="seconds before the second attempt")
@@ -62,20 +74,18 @@ class ActionRetry(BaseModel):
         )
 
 
-class CircuitBreaker(BaseModel):
+class CircuitBreaker(_Data):
     """Leave a target alone that keeps failing: after ``failures`` in a row, for ``open_s`` seconds, then try one call.
 
     Failures are attempts that ended in one of the retryable codes. All actions with the same target share the state,
     each subtask has its own; a restart forgets it.
     """
 
-    model_config = _STRICT
-
     failures: int = Field(default=5, ge=1, description="failed attempts in a row that open it")
     open_s: float = Field(default=30.0, gt=0, description="seconds until one call may try again")
 
 
-class ActionSpec(BaseModel):
+class ActionSpec(_Data):
     """An external action: data alone, so that it travels in the plan and in files, and can change while a job runs.
 
     Limits hold **per subtask**, over all its keys. With ``divide_by_parallelism`` they are what all subtasks of the
@@ -98,8 +108,6 @@ class ActionSpec(BaseModel):
             them down as in flight. It blocks the subtask: a few milliseconds at most.
         breaker: ``None``: the target is asked whatever happened before.
     """
-
-    model_config = _STRICT
 
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^\s]+$")
     description: str = ""
