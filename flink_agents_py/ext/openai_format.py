@@ -67,34 +67,39 @@ def response_format(schema: OutputSchema) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": document}
 
 
-def to_answer(completion: Any) -> ChatMessage:
-    """A completion as a message."""
-    choice = completion.choices[0]
-    said = choice.message
-    extra: dict[str, Any] = {"model_name": completion.model, "finish_reason": choice.finish_reason}
-    usage = completion.usage
-    if usage is not None:
-        extra |= {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens}
-        extra["usage"] = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
-    if getattr(said, "refusal", None):
-        extra["refusal"] = said.refusal
-    reasoning = getattr(said, "reasoning_content", None)
-    if reasoning:
-        extra["reasoning"] = reasoning
-    calls = [_asked(number, call) for number, call in enumerate(said.tool_calls or ()) if call.type == "function"]
+def to_answer(completion: dict[str, Any]) -> ChatMessage:
+    """A completion, as JSON has it, as a message.
+
+    Raises:
+        KeyError, IndexError, TypeError, AttributeError: it is none.
+    """
+    choice = completion["choices"][0]
+    said = choice["message"]
+    extra: dict[str, Any] = {"model_name": completion.get("model"), "finish_reason": choice.get("finish_reason")}
+    usage = completion.get("usage")
+    if usage:
+        prompt, answer = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        extra |= {"promptTokens": prompt, "completionTokens": answer, "usage": {"prompt": prompt, "completion": answer}}
+    if said.get("refusal"):
+        extra["refusal"] = said["refusal"]
+    if said.get("reasoning_content"):
+        extra["reasoning"] = said["reasoning_content"]
+    asked = enumerate(said.get("tool_calls") or ())
+    calls = [_asked(number, call) for number, call in asked if call.get("type", "function") == "function"]
     return ChatMessage(
-        role=MessageRole.ASSISTANT, content=said.content or "", tool_calls=distinct(calls), extra_args=extra
+        role=MessageRole.ASSISTANT, content=said.get("content") or "", tool_calls=distinct(calls), extra_args=extra
     )
 
 
-def _asked(number: int, call: Any) -> dict[str, Any]:
-    text = call.function.arguments or "{}"
+def _asked(number: int, call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    text = function.get("arguments") or "{}"
     try:
         arguments = json.loads(text)
     except ValueError:
         arguments = None
     valid = isinstance(arguments, dict)
-    asked = tool_call(call.function.name, arguments if valid else {}, call.id or f"call_{number}")
+    asked = tool_call(function["name"], arguments if valid else {}, call.get("id") or f"call_{number}")
     if not valid:
         asked["function"]["invalid"] = text  # the tool action tells the model so
     return asked
