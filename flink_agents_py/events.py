@@ -47,9 +47,26 @@ class IdSource(Protocol):
         """Give the event its place."""
 
 
+class ActionSlot:
+    """The action that runs on one thread; an engine keeps the slot of its own thread at hand."""
+
+    __slots__ = ("source",)
+
+    def __init__(self) -> None:
+        self.source: IdSource | None = None
+
+
 class _Active(threading.local):
-    # Class attribute as default: threads that never run actions (workers, tests) see None.
-    source: IdSource | None = None
+    def __init__(self) -> None:  # once for each thread that asks
+        self.slot = ActionSlot()
+
+    @property
+    def source(self) -> IdSource | None:
+        return self.slot.source
+
+    @source.setter
+    def source(self, source: IdSource | None) -> None:
+        self.slot.source = source
 
 
 active = _Active()

@@ -10,7 +10,7 @@ import functools
 import heapq
 import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.external_call import ExternalCall
@@ -95,6 +95,11 @@ class CallDesk:
         """Calls waiting for a place."""
         waiting = len(self._waiting) + len(self._waiting_threaded)
         return waiting if self._external is None else waiting + self._external.lanes.waiting
+
+    @property
+    def attempts_in_flight(self) -> Mapping[int, Any]:
+        """The attempts in flight by number: always the same mapping, which changes."""
+        return self._in_flight
 
     @property
     def in_flight(self) -> int:

@@ -32,7 +32,7 @@ _NO_LOOP = re.compile("no (running|current) event loop")
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch")
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch", "unobserved")
 
     def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
         self._engine = engine
@@ -42,6 +42,75 @@ class RunDriver:
         self._recorder = engine.recorder
         self._watch = engine.watch
         self._warned: set[str] = set()
+        self.unobserved = self._observer is None and self._recorder is None and self._watch is None
+
+    def start(self, run: Run, event: Event, deadline: float) -> bool:
+        """:meth:`drive` for a run that begins with ``event`` and that nobody watches or records.
+
+        Most runs are a few actions that wait for nothing, one after the other. This is what :meth:`drive` does with
+        those, in one frame and without queues. Whatever else an event or an action turns out to need is left to it.
+        """
+        engine = self._engine
+        stats, outputs, slot = engine.stats, engine.effects.outputs, engine.slot
+        events = [event]
+        coming = iter(events)  # sees what is appended
+        stepped = False
+        try:
+            for event in coming:  # noqa: PLR1704 - the first one is among them
+                event_type = event.type
+                if event_type == _OUTPUT:
+                    stats.events += 1
+                    output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
+                    outputs.append((output, run))
+                    continue
+                routes = self._by_event.get(event_type)
+                if routes is None:
+                    stats.events += 1
+                    self._unhandled(event)
+                    continue
+                if stepped and self._monotonic() > deadline:
+                    run.open(event, *coming)
+                    return False
+                if len(routes) > 1:
+                    run.open(event, *coming)
+                    return self.drive(run, deadline)
+                stepped = True
+                stats.events += 1
+                route = routes[0]
+                slot.source = task = ActionTask(engine, run, route, event)
+                try:
+                    cls = route.event_class
+                    typed = event if cls is None or isinstance(event, cls) else cls.from_event(event)
+                    result = route.call(typed, task)
+                    waits = result is not None and inspect.iscoroutine(result)
+                    if waits:
+                        task.coroutine = result
+                        encode_event(event)  # as in _step
+                    elif task.journal is None:
+                        task.closed = True
+                        task.commit_memory()
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as in _step
+                    self._fail(run, task, error)
+                    continue
+                if not task.closed:
+                    run.open(*coming)
+                    if waits:
+                        self._step(run, task)
+                    else:
+                        self._finish_or_fail(run, task)
+                    return self.drive(run, deadline)
+                events += task.sent
+                if task.side_outputs:
+                    side_outputs = engine.effects.side_outputs
+                    for tag, value in task.side_outputs:
+                        side_outputs.append((tag, value, run))
+                stats.actions += 1
+                route.executed += 1
+        finally:
+            slot.source = None
+        return True
 
     def drive(self, run: Run, deadline: float) -> bool:
         """Move the run on until it is done, waits for calls, or the time budget of the callback is used up.
@@ -52,16 +121,16 @@ class RunDriver:
         events, ready = run.events, run.ready
         if run.replaying:
             self._replay(run)
+        stepped = False
         while True:
-            if ready:
-                self._step(run, ready.popleft())
-            elif events:
+            while events and not ready:
                 self._handle(run, events.popleft())
-                continue
-            else:
+            if not ready:
                 return not run.tasks
-            if (ready or events) and self._monotonic() > deadline:
+            if stepped and self._monotonic() > deadline:
                 return False
+            stepped = True
+            self._step(run, ready.popleft())
 
     def _handle(self, run: Run, event: Event) -> None:
         """Make tasks of an event, or an output."""
@@ -181,6 +250,14 @@ class RunDriver:
                 side_outputs.append((tag, value, run))
         self._engine.stats.actions += 1
         task.route.executed += 1
+
+    def _finish_or_fail(self, run: Run, task: ActionTask) -> None:
+        try:
+            self._finish(run, task)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in _step
+            self._fail(run, task, error)
 
     def _close(self, task: ActionTask, *, report: bool) -> None:
         task.closed = True

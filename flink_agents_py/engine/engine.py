@@ -102,6 +102,7 @@ class Engine:
         self.stats = Stats()
         self.effects = Effects()
         self.thread = get_ident()
+        self.slot = active.slot  # of that thread
         self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
         self._job = job_identity(plan).encode()
         self._state = state
@@ -164,6 +165,8 @@ class Engine:
         self._registry = registry
         self._unfinished.external = self.external
         self._active = self._unfinished.active
+        self._numbers = self._unfinished.sequences.numbers
+        self._attempts = self._desk.attempts_in_flight
         self._to_drive: deque[KeyEntry] = deque()
         self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
 
@@ -172,6 +175,8 @@ class Engine:
     @property
     def saturated(self) -> bool:
         """Whether the host should wait (:meth:`wait_slice`) before it hands in the next input (S13)."""
+        if not self._active and not self._attempts and self.external is None:
+            return False
         waiting = len(self._active) + self._unfinished.waiting_inputs
         if self.external is not None and self.external.lanes.full:
             return True
@@ -190,44 +195,50 @@ class Engine:
         Args:
             moment: knows timestamp and watermark, for hosts where it costs something to ask; until the callback ends.
         """
-        deadline = self._begin()
+        # What `_begin` does; there is no entry yet whose scope could be mistaken for the current one if none is active.
+        thread = get_ident()
+        if thread != self.thread:
+            self.thread, self.slot = thread, active.slot
+        deadline = self.monotonic_s() + self._budget_s
         self.stats.inputs += 1
         token = key if type(key) is str else token_of(key)
         unfinished = self._unfinished
-        entry = self._active.get(token) if self._active else None
-        stored = 0
-        if entry is None:
-            stored = unfinished.stored(token)
-            if stored & 1:
-                entry = self._resume(token, key, stored)
+        entry = None
+        if self._active:
+            unfinished.begin_callback()
+            entry = self._active.get(token)
+        stored = cached = self._numbers.get(token)
+        if stored is None:
+            stored = 0 if entry is not None else unfinished.stored(token)
+        if entry is None and stored & 1:
+            entry = self._resume(token, key, stored)
         if entry is not None:
             if moment is not None:
                 timestamp, watermark = moment.timestamp(), moment.watermark()
             unfinished.put_input(entry, value, timestamp, watermark)
         else:
             sequence = (stored >> 1) + 1
-            run = self._new_run(key, sequence, value, timestamp, watermark)
-            run.moment = moment
-            if self._driver.drive(run, deadline):
-                # The fast path: nothing but memory and the sequence number is written.
-                run.close_memory()
-                if self.external is not None:
-                    self.external.flush(run)
-                self.stats.runs += 1
-                if self.watch is not None:
-                    self.watch.run_ended(run)
-                if self.recorder is not None:
-                    self.recorder.end(run)
-                self._state.sequence.put(sequence << 1)
-                unfinished.sequences.put(token, sequence << 1)
+            if self._driver.unobserved and not self._announces_runs:
+                run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
+                run.moment = moment
+                event = InputEvent(value)
+                event.__dict__["_origin"] = (run, "", 0)
+                done = self._driver.start(run, event, deadline)
             else:
-                run.fix_moment()
-                if self.watch is not None:
-                    self.watch.run_suspended(run)
-                entry = unfinished.add(token, run, stored)
-                if run.ready or run.events:
-                    self._queue(entry)
-        if self._active or self._desk.in_flight:
+                run = self._new_run(key, sequence, value, timestamp, watermark)
+                run.moment = moment
+                done = self._driver.drive(run, deadline)
+            if done:
+                # The fast path: nothing but memory and the sequence number is written.
+                self._end(run)
+                self._state.sequence.put(sequence << 1)
+                if cached is None:
+                    unfinished.sequences.put(token, sequence << 1)
+                else:
+                    self._numbers[token] = sequence << 1
+            else:
+                self._suspend(run, token, stored)
+        if self._active or self._attempts:
             self._pump(deadline)
         elif self.recorder is not None:
             self._commit()
@@ -327,7 +338,9 @@ class Engine:
     # --- the pump ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> float:
-        self.thread = get_ident()
+        thread = get_ident()
+        if thread != self.thread:
+            self.thread, self.slot = thread, active.slot
         self._unfinished.begin_callback()
         return self._clock.monotonic_s() + self._budget_s
 
@@ -388,15 +401,7 @@ class Engine:
                 if run.ready or run.events:
                     self._queue(entry)  # out of time budget: goes on in the next callback
                 return
-            run.close_memory()
-            if self.external is not None:
-                self.external.flush(run)
-            self.stats.runs += 1
-
-            if self.watch is not None:
-                self.watch.run_ended(run)
-            if self.recorder is not None:
-                self.recorder.end(run)
+            self._end(run)
             if self._segments is not None:
                 self._segments.complete(run.arrival_watermark)
             waiting = self._unfinished.take_input(entry)
@@ -414,7 +419,7 @@ class Engine:
         run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
         event = InputEvent(value)
         event.__dict__["_origin"] = (run, "", 0)
-        run.events.append(event)
+        run.open(event)
         if self.recorder is not None:
             run.input_digest = input_digest(value)
             self.recorder.begin(run)
@@ -423,6 +428,26 @@ class Engine:
         if self._announces_runs:
             run.events.appendleft(run_begin_event(run, event))
         return run
+
+    def _suspend(self, run: Run, token: Any, stored: int) -> None:
+        """The run has not finished in its first callback."""
+        run.fix_moment()
+        if self.watch is not None:
+            self.watch.run_suspended(run)
+        entry = self._unfinished.add(token, run, stored)
+        if run.ready or run.events:
+            self._queue(entry)
+
+    def _end(self, run: Run) -> None:
+        """The run is over; the scope is at its key."""
+        run.close_memory()
+        self.stats.runs += 1
+        if self.external is not None:
+            self.external.flush(run)
+        if self.watch is not None:
+            self.watch.run_ended(run)
+        if self.recorder is not None:
+            self.recorder.end(run)
 
     def _resume_if_unfinished(self, token: Any, key: Any) -> KeyEntry | None:
         stored = self._unfinished.stored(token)
@@ -438,6 +463,7 @@ class Engine:
     def _rebuild(self, key: Any, record: RunRecord) -> Run:
         """A run as its record tells; its actions start from the top, their journals answer (S12)."""
         run = Run(self._job, key, record.sequence, record.timestamp, record.watermark, self._memories)
+        run.open()
         run.memory_ms = record.memory_ms
         if record.sensory:
             run.sensory.load(dict(record.sensory))

@@ -56,20 +56,21 @@ class KeyEntry:
 class SequenceCache:
     """Last sequence numbers of recently used keys, so that a key's state is read once per attempt, not per input.
 
-    Bounded; the oldest entries go first. State has the truth, the cache only saves reads.
+    Bounded; the oldest entries go first. State has the truth, the cache only saves reads. ``numbers`` is what is in it:
+    a number that is there may be replaced directly.
     """
 
-    __slots__ = ("_limit", "_numbers")
+    __slots__ = ("_limit", "numbers")
 
     def __init__(self, limit: int) -> None:
-        self._numbers: dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
         self._limit = max(1, limit)
 
     def get(self, token: Any) -> int | None:
-        return self._numbers.get(token)
+        return self.numbers.get(token)
 
     def put(self, token: Any, number: int) -> None:
-        numbers = self._numbers
+        numbers = self.numbers
         if token not in numbers and len(numbers) >= self._limit:
             del numbers[next(iter(numbers))]
         numbers[token] = number

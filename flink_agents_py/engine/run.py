@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from flink_agents_py.events import Event
 
 
+_NONE: Any = ()  # instead of three empty containers for runs that never need one
+
+
 class Run:
-    """State of one unfinished run. ``tasks`` are those that wait, ``ready`` those that can be stepped now."""
+    """State of one unfinished run. ``tasks`` are those that wait, ``ready`` those that can be stepped now.
+
+    There is nothing to put them in before :meth:`open`: most runs are over without (``RunDriver.start``).
+    """
 
     __slots__ = (
         "_id",
@@ -61,9 +67,9 @@ class Run:
         self._timestamp = timestamp
         self._watermark = watermark
         self.moment: Moment | None = None  # where the two come from, as long as nobody has asked
-        self.events: deque[Event] = deque()
-        self.ready: deque[ActionTask] = deque()
-        self.tasks: list[ActionTask] = []
+        self.events: deque[Event] = _NONE
+        self.ready: deque[ActionTask] = _NONE
+        self.tasks: list[ActionTask] = _NONE
         self.entry: KeyEntry | None = None  # None while the run is in its first callback
         # These are in use only where an action state store is:
         self.input_digest = ""
@@ -74,6 +80,12 @@ class Run:
         self._short_term: RunMemory | None = None
         self._sensory: RunMemory | None = None
         self._id: bytes | None = None
+
+    def open(self, *events: Event) -> None:
+        """Make room for events and tasks that have to wait; ``events`` are the first ones."""
+        self.events = deque(events)
+        self.ready = deque()
+        self.tasks = []
 
     @property
     def timestamp(self) -> int | None:
