@@ -33,6 +33,19 @@ from flink_agents_py.context import RunnerContext
 from flink_agents_py.environment import AgentBuilder, AgentsExecutionEnvironment
 from flink_agents_py.errors import FlinkAgentsError
 from flink_agents_py.events import Event, EventType, InputEvent, OutputEvent
+from flink_agents_py.external import (
+    ActionCall,
+    ActionCode,
+    ActionFailedEvent,
+    ActionHandler,
+    ActionRegistry,
+    ActionResult,
+    ActionSession,
+    ActionSpec,
+    BusinessRejected,
+    BusinessRetryable,
+    FailedAction,
+)
 from flink_agents_py.memory import MemoryObject, MemoryRef
 from flink_agents_py.memory_events import (
     AgentRunBeginEvent,
@@ -58,6 +71,14 @@ from flink_agents_py.resources.prompts import Prompt
 from flink_agents_py.resources.tools import Tool
 
 __all__ = [
+    "ActionCall",
+    "ActionCode",
+    "ActionFailedEvent",
+    "ActionHandler",
+    "ActionRegistry",
+    "ActionResult",
+    "ActionSession",
+    "ActionSpec",
     "Agent",
     "AgentBuilder",
     "AgentConfiguration",
@@ -67,6 +88,8 @@ __all__ = [
     "AgentsExecutionEnvironment",
     "BaseChatModelConnection",
     "BaseChatModelSetup",
+    "BusinessRejected",
+    "BusinessRetryable",
     "ChatMessage",
     "ChatRequestEvent",
     "ChatResponseEvent",
@@ -75,6 +98,7 @@ __all__ = [
     "ContextRetrievalResponseEvent",
     "Event",
     "EventType",
+    "FailedAction",
     "FlinkAgentsError",
     "ImagePart",
     "InjectedArg",
