@@ -123,9 +123,7 @@ class RunnerContext(ABC):
         group.get_counter("promptTokens").inc(prompt_tokens)
         group.get_counter("completionTokens").inc(completion_tokens)
         group.get_counter("costMicros").inc(round(cost * 1_000_000))
-        self.observe(
-            "usage", model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost
-        )
+        self.observe("usage", model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
 
     # --- effects ----------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ run, key and sequence it belongs to, and the attempt of the job. Names are those
 it has the same thing. The level of a line is that of the event type it is about.
 
 Events are named by their place in the run: ``0`` is the input, ``0/score.1`` the second event that the action ``score``
-sent for it. That is cheap to say, and :func:`flink_agents_py.observe.ids.id_of_path` makes the id of it that dead letters
-and resumed runs have; at ``VERBOSE`` it is in the line, as ``eventUuid``.
+sent for it. That is cheap to say, and :func:`flink_agents_py.observe.ids.ids_of_paths` makes the ids of it that dead
+letters and resumed runs have; at ``VERBOSE`` the id is in the line, as ``eventUuid``.
 """
 
 from __future__ import annotations

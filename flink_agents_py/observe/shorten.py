@@ -117,5 +117,5 @@ class Shortener:
 
 
 def _name(name: Any) -> str:
-    name = name if type(name) is str else str(name)
-    return name if is_unicode(name) else name.encode("utf-8", "backslashreplace").decode()
+    text = str(name)
+    return text if is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()

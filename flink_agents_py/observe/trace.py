@@ -16,6 +16,9 @@ OUTCOMES = ("failed", "dead-letter", "skipped", "unfinished", "finished")
 """Outcomes of runs, the most urgent first."""
 
 
+_MOST_WARNINGS = 100  # a file of something else would fill the screen
+
+
 @dataclass
 class TracedEvent:
     """An event of a run."""
@@ -142,7 +145,7 @@ def _records(files: Iterable[Path], warnings: list[str]) -> Iterator[dict[str, A
                     if record["kind"] and "businessKey" in record:
                         yield record
                 except (ValueError, KeyError, TypeError):
-                    if len(warnings) < 100:  # a file of something else would fill the screen
+                    if len(warnings) < _MOST_WARNINGS:
                         warnings.append(f"{path}:{number} is no line of an event log")
 
 

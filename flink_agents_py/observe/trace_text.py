@@ -43,7 +43,8 @@ def as_text(runs: list[TracedRun]) -> Iterator[str]:
     for run in runs:
         began = datetime.fromtimestamp(run.began_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
         attempts = f", attempts {sorted(run.attempts)}" if len(run.attempts) > 1 else ""
-        yield f"{run.outcome}: {run.agent}, key {run.key!r}, sequence {run.sequence}, {run.ms:.1f} ms, {began}{attempts}"
+        place = f"{run.agent}, key {run.key!r}, sequence {run.sequence}"
+        yield f"{run.outcome}: {place}, {run.ms:.1f} ms, {began}{attempts}"
         children: dict[tuple[str | None, str | None], list[TracedEvent]] = defaultdict(list)
         for event in run.events.values():
             known = event.upstream in run.events

@@ -33,12 +33,14 @@ class Found(Event):
 
 class Asker(Agent):
     @action(InputEvent, retry=RetryPolicy(max_attempts=2, initial=1, jitter=0))
+    @staticmethod
     async def ask(event: InputEvent, ctx: RunnerContext) -> None:
         answer = await ctx.durable_execute_async(look_up, event.input)
         ctx.record_usage("model", 3, 4, cost=0.5)
         ctx.send_event(Found(text=answer))
 
     @action(Found, on_error="skip")
+    @staticmethod
     def tell(event: Found, ctx: RunnerContext) -> None:
         if event.text == "bad":
             raise LookupError("no such thing")
@@ -89,6 +91,7 @@ def test_a_run_leaves_events_with_lineage_actions_calls_and_its_end():
 def test_a_run_that_ends_in_its_first_callback_has_no_line_of_its_own():
     class Echo(Agent):
         @action(InputEvent)
+        @staticmethod
         def echo(event: InputEvent, ctx: RunnerContext) -> None:
             ctx.send_event(OutputEvent(event.input))
 
@@ -117,6 +120,7 @@ def test_a_failed_action_tells_its_error_and_its_outcome():
 def test_the_failure_that_ends_the_job_is_in_the_log_too(tmp_path):
     class Broken(Agent):
         @action(InputEvent)
+        @staticmethod
         def act(event: InputEvent, ctx: RunnerContext) -> None:
             raise ValueError("on purpose")
 
@@ -153,6 +157,7 @@ def test_what_the_journal_answers_after_a_crash_is_marked_as_replayed():
 
 class TwoCalls(Agent):
     @action(InputEvent)
+    @staticmethod
     async def go(event: InputEvent, ctx: RunnerContext) -> None:
         await ctx.durable_execute_async(look_up, "one")
         await ctx.durable_execute_async(look_up, "two")
@@ -195,6 +200,7 @@ def test_an_event_without_repr_is_counted_and_the_run_goes_on():
 
     class Passes(Agent):
         @action(InputEvent)
+        @staticmethod
         def act(event: InputEvent, ctx: RunnerContext) -> None:
             ctx.send_event(OutputEvent("fine"))
 
@@ -224,8 +230,8 @@ def test_lines_of_several_attempts_go_to_one_file(tmp_path):
 
 
 def test_message_of_an_error_without_str_does_not_fail_the_log():
-    class Odd(Exception):
+    class OddError(Exception):
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert "RuntimeError" in message_of(Odd())
+    assert "RuntimeError" in message_of(OddError())
