@@ -48,7 +48,9 @@ class Memories:
 
     def short_term(self, run: Run) -> RunMemory:
         if self._plain:
-            return RunMemory(self.state.memory, "short_term", self._cache.take(token_of(run.key)))
+            key = run.key
+            known = self._cache.take(key if type(key) is str else token_of(key))
+            return RunMemory(self.state.memory, "short_term", known)
         expiry = self.expiry
         if expiry is not None:
             if run.memory_ms is None:
@@ -60,7 +62,8 @@ class Memories:
     def finished(self, run: Run, memory: RunMemory) -> None:
         """A run is over, and what it committed to ``memory`` is in state."""
         if self._plain:
-            self._cache.give(token_of(run.key), memory)
+            key = run.key
+            self._cache.give(key if type(key) is str else token_of(key), memory)
 
     def sensory(self) -> RunMemory:
         return WatchedMemory(None, "sensory") if self._reads_sensory else RunMemory(None, "sensory")

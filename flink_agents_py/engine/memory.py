@@ -127,7 +127,7 @@ class RunMemory:
 class TaskMemory:
     """What one action sees: the memory of its run under its own changes. :attr:`root` is for the user."""
 
-    __slots__ = ("_created", "_removed", "_reshaped", "_root", "guard", "run", "shape", "writes")
+    __slots__ = ("_created", "_removed", "_reshaped", "guard", "opened", "run", "shape", "writes")
 
     def __init__(self, run: RunMemory, guard: Callable[[], None] | None) -> None:
         self.run = run
@@ -138,14 +138,14 @@ class TaskMemory:
         self._removed: dict[str, bool] = _CLEAN
         self._created = _NOTHING_NEW  # objects in `writes` that are new, not just changed in their child list
         self._reshaped = False
-        self._root: MemoryView | None = None
+        self.opened: MemoryView | None = None  # the root, once it was asked for
 
     @property
     def root(self) -> MemoryObject:
         """The object the user starts from."""
-        root = self._root
+        root = self.opened
         if root is None:
-            root = self._root = self.view()
+            root = self.opened = self.view()
         return root
 
     def view(self) -> MemoryView:
@@ -169,7 +169,7 @@ class TaskMemory:
 
     def commit(self) -> None:
         """Make the changes part of the run."""
-        self._root = None  # the view refers to us: left in place, only the cycle collector would free the two
+        self.opened = None  # the view refers to us: left in place, only the cycle collector would free the two
         if not self.writes and not self._removed:
             return
         run = self.run

@@ -126,7 +126,7 @@ class ActionTask(RunnerContext):
         if memory is None:
             self._check()
             memory = self._short_term = self.run.short_term.begin(self._check)
-        return memory.root
+        return memory.opened or memory.root
 
     @property
     def sensory_memory(self) -> MemoryObject:
@@ -134,7 +134,7 @@ class ActionTask(RunnerContext):
         if memory is None:
             self._check()
             memory = self._sensory = self.run.sensory.begin(self._check)
-        return memory.root
+        return memory.opened or memory.root
 
     def memories(self) -> tuple[TaskMemory | None, TaskMemory | None]:
         """Sensory and short-term memory, as far as the action has used them."""

@@ -184,8 +184,10 @@ class AgentOperator(KeyedProcessFunction):
         effects = engine.effects
         if effects.side_outputs:
             return self._emissions()
-        fit = self._layout.fit
-        return [fit(value) for value, _ in effects.take_outputs()]
+        fit, outputs = self._layout.fit, effects.outputs
+        if len(outputs) == 1:
+            return (fit(outputs.pop()[0]),)
+        return [fit(value) for value, _ in effects.take_outputs()] if outputs else ()
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         report = self._report
