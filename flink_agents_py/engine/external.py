@@ -12,6 +12,7 @@ Successes and audit are written to keyed state in the callback in which the outc
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,9 @@ class ExternalActions:
         key, digest = "", "unencodable"
         try:
             digest = arguments_digest((name, call.params, call.trace_id, sequence), {})
-            key = call.idempotency_key if problem is None else ""
+            if problem is None:
+                key = call.idempotency_key
+                call = dataclasses.replace(call, params=copy.deepcopy(call.params))  # the action may go on with its own
         except EncodeError as error:
             problem = problem or f"params have no stable form: {error.what}"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
 import inspect
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -54,6 +56,7 @@ class AsyncAttempt(_Attempt):
             ActionError: it failed; the code is the error's.
         """
         binding = self.binding
+        call = _own(call)
         session = self._session(attempt, seconds)
         try:
             if self.reconcile and binding.reconcile is not None:
@@ -78,6 +81,7 @@ class SyncAttempt(_Attempt):
             ActionError: it failed; the code is the error's.
         """
         binding = self.binding
+        call = _own(call)
         session = self._session(attempt, seconds)
         try:
             if self.reconcile and binding.reconcile is not None:
@@ -92,6 +96,11 @@ class SyncAttempt(_Attempt):
             return keep(value, binding.spec.max_result_bytes)
         except Exception as error:
             raise action_error(error) from error
+
+
+def _own(call: ActionCall) -> ActionCall:
+    """A copy: what a handler does to the parameters must not reach the next attempt or the dead letter."""
+    return dataclasses.replace(call, params=copy.deepcopy(call.params))
 
 
 def attempt_of(binding: Binding, key: str, shared: Shared, *, reconcile: bool) -> AsyncAttempt | SyncAttempt:

@@ -133,10 +133,22 @@ def check_handler(handler: Any, name: str) -> None:
     elif isinstance(handler, type):
         if callable(getattr(handler, "handle", None)):
             return
-    elif callable(getattr(handler, "handle", None)) or inspect.isroutine(handler) or callable(handler):
-        return
+    else:
+        handle = getattr(handler, "handle", handler)
+        if callable(handle) and _takes_two(handle):
+            return
     raise AgentDefinitionError(
         f"{handler!r} cannot handle external action {name!r}",
         where="ActionRegistry",
         fix='give an object with handle(call, session), such a function or class, or "module:attr" of one',
     )
+
+
+def _takes_two(handle: Any) -> bool:
+    try:
+        inspect.signature(handle).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function written in C tells nothing
+        return True
+    return True

@@ -95,10 +95,12 @@ class ActionSpec(_Data):
     Args:
         name: what calls name it by.
         description: for models that are offered the action as a tool.
-        parameters: a pydantic model class, or a JSON Schema of an object; ``None`` takes any object.
+        parameters: a JSON Schema of an object, or a pydantic model class, which stands for its schema (validators
+            written in Python do not run); ``None`` takes any object.
         target: what is called; breakers are per target, metrics and audit name it. Default: the name.
         max_concurrent: attempts at one time.
-        rate_per_s: attempts begun per second, evenly spaced; ``None``: no limit.
+        rate_per_s: attempts begun per second; they are evenly spaced, at 95 % of it, so that the target never sees more
+            in a second even where some arrive late. ``None``: no limit.
         max_queued: calls that may wait for their turn. While the queue is full no new input is taken in; calls made
             beyond that by what runs already end as ``QUEUE_FULL``.
         max_result_bytes: of the result as JSON; what is longer is cut off, with a mark, its size and digest kept.

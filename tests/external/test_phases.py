@@ -350,6 +350,30 @@ def test_a_slow_call_is_suspended_when_the_grace_wait_is_over():
     assert agent.outputs == ["SUCCESS"]
 
 
+def test_what_a_handler_or_the_agent_does_to_the_parameters_stays_theirs():
+    seen = []
+
+    def greedy(call, session):
+        seen.append(dict(call.params))
+        call.params.clear()
+        raise NetworkUnavailable("down")
+
+    class Mutating(Caller):
+        @action(InputEvent)
+        @staticmethod
+        async def go(event, ctx):
+            params = {"n": [event.input]}
+            waiting = ctx.call("do", params)
+            params["n"].append("later")
+            ctx.send_event(OutputEvent((await waiting).code))
+
+    agent = harness(one(handler=greedy), Mutating, latency=0.1)
+    agent.feed("k", 1)
+    agent.run()
+    assert seen == [{"n": [1]}] * 3
+    assert letters(agent)[0]["call"]["params"] == {"n": [1]}
+
+
 def test_counters_tell_calls_and_codes():
     agent = harness(one(ActionSpec(name="do", parameters=Refund), echo), Tracing, latency=0.1)
     for value in (1, 1, "x"):

@@ -123,7 +123,7 @@ def test_a_name_is_registered_once():
         AgentPlan.from_agent(Caller(registry).add_action_registry(one()))
 
 
-@pytest.mark.parametrize("handler", [None, 3, "no_colon", Agent])
+@pytest.mark.parametrize("handler", [None, 3, "no_colon", Agent, lambda call: None])
 def test_what_handles_nothing_is_refused(handler):
     with pytest.raises(AgentDefinitionError, match="cannot handle"):
         ActionRegistry().register(ActionSpec(name="a"), handler)
