@@ -54,7 +54,13 @@ class Job(JobManagerClient):
 
     def stop(self, directory: Path) -> str:
         """Stop with a savepoint; its path."""
-        return str(self.host.ask("stop", directory=directory.as_uri()))
+        while True:
+            try:
+                return str(self.host.ask("stop", directory=directory.as_uri()))
+            except HostError as error:
+                if "is not being executed at the moment" not in str(error):  # a source is just ending: ask again
+                    raise
+            time.sleep(0.5)
 
     def wait(self, timeout: float = 90) -> None:
         """Wait until the job has finished, and fine."""
