@@ -30,7 +30,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--model",
-        type=_model,
+        type=model_name,
         metavar="local | openai:NAME | anthropic:NAME | ollama:NAME",
         help="let a language model judge the reviews, instead of a lexicon",
     )
@@ -47,7 +47,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _model(text: str) -> str:
+def model_name(text: str) -> str:
+    """Check the value of ``--model``."""
     provider, _, name = text.partition(":")
     if text == "local" or (provider in PROVIDERS and name):
         return text

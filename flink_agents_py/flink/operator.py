@@ -160,11 +160,13 @@ class AgentOperator(KeyedProcessFunction):
         engine = self.__dict__.pop("_engine", None)
         if engine is not None:
             engine.close()
-            self._executor.close()
-            if self._store is not None:
-                self._store.close()
-            self._observation.close()
-            self._plan.close()
+            try:
+                self._plan.close()  # its resources close their connections on the executor's loop
+            finally:
+                self._executor.close()
+                if self._store is not None:
+                    self._store.close()
+                self._observation.close()
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         if self._look:

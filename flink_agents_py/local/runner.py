@@ -87,8 +87,10 @@ class LocalRunner:
 
     def close(self) -> None:
         self.engine.close()
-        self._executor.close()
-        if self._records is not None:
-            self._records.close()
-        self._observation.close()
-        self._plan.close()
+        try:
+            self._plan.close()  # its resources close their connections on the executor's loop
+        finally:
+            self._executor.close()
+            if self._records is not None:
+                self._records.close()
+            self._observation.close()
