@@ -12,7 +12,7 @@ class ActionFailedEvent(Event):
     """An external action was given up; sent to the agent whose call it was, if an action of it listens.
 
     It comes when the action that made the call has finished. Choose another way, ask a model, or declare failure: the
-    dead letter has been written already.
+    dead letter has been written already. Answering with the same call again is a circle nothing but its success ends.
     """
 
     EVENT_TYPE: ClassVar[str] = "_action_failed_event"
