@@ -41,10 +41,10 @@ class ActionRegistry:
     Handlers travel by name where a worker can import them, else by value; they are resolved on the TaskManager.
 
     Args:
-        watch: a file like those of :meth:`load`, at this path on every machine, read by every subtask and looked at again every ``watch_interval_s``
-            seconds, as long as calls are made. What it says replaces what was registered before, action by action; a
-            change applies to calls that begin after it. A file that is wrong is reported and counted, and what was
-            in force stays so.
+        watch: a file like those of :meth:`load`, at this path on every machine. Every subtask reads it, and looks at it
+            again every ``watch_interval_s`` seconds, as long as calls are made. What it says replaces what was
+            registered before, action by action; a change applies to calls that begin after it. A file that is wrong is
+            reported and counted, and what was in force stays so.
     """
 
     def __init__(self, *, watch: str | Path | None = None, watch_interval_s: float = 5.0) -> None:
