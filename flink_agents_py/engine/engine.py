@@ -271,11 +271,12 @@ class Engine:
         """A callback under a home of the registry: resume every run listed there that this attempt does not know."""
         deadline = self._begin()
         registry = self._registry
-        for key in () if registry is None else registry.listed():
-            token = token_of(key)
-            if token not in self._active:
-                registry.go_to(key)
-                self._resume_if_unfinished(token, key)
+        if registry is not None:
+            for key in registry.listed():
+                token = token_of(key)
+                if token not in self._active:
+                    registry.go_to(key)
+                    self._resume_if_unfinished(token, key)
         self._pump(deadline)
 
     def unfinished(self, key: Any) -> bool:

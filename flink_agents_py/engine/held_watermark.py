@@ -28,8 +28,8 @@ class HeldWatermark:
     counted. Their resume timers lie at most two intervals after the checkpoint, and processing-time timers fire in
     order: one that is set two intervals after the restart comes after them all. It opens the *gate*.
 
-    A host whose timers are not safe (see :mod:`flink_agents_py.engine.registry`) calls :meth:`beat` under every synthetic
-    key in every attempt, with the runs that are listed there resumed; then the gate opens at the last of them.
+    A host whose timers are not safe (see :mod:`flink_agents_py.engine.registry`) calls :meth:`beat` under every
+    synthetic key in every attempt, with the runs that are listed there resumed; the gate opens at the last of them.
 
     Every method is called under the key of the callback; ``watermark`` is the newest that has arrived.
 

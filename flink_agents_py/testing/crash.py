@@ -41,6 +41,7 @@ class Scenario:
             attempt. With it, nothing that had its outcome may be made again, whatever checkpoint is restored.
         event_time: inputs have timestamps, and a watermark follows each of them. Checked beside the rest: none is
             released past an unfinished input, each one as soon as the inputs before it are done.
+        timers_survive: see :class:`AgentHarness`.
         ordered: whether the outputs of one key come in one order only. Say ``False`` for agents with several actions
             of one run at work at a time: which of them is first may change with a crash, what they do may not.
     """
@@ -54,6 +55,7 @@ class Scenario:
     store: Callable[[], Callable[[str], ActionStateStore]] | None = None
     ordered: bool = True
     event_time: bool = False
+    timers_survive: bool = True
 
 
 @dataclass
@@ -117,6 +119,7 @@ class _Simulation:
             clock=self.clock,
             store=self._open_store,
             event_time=self._scenario.event_time,
+            timers_survive=self._scenario.timers_survive,
         )
 
     def _made(self, call: PendingCall) -> None:

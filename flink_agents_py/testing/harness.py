@@ -12,13 +12,15 @@ from flink_agents_py.engine.calls import DurableCall
 from flink_agents_py.engine.engine import Engine, job_identity
 from flink_agents_py.engine.held_watermark import HeldWatermark
 from flink_agents_py.engine.keys import decode_pending, decode_run
+from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
-from flink_agents_py.local.ports import KeyedStore, StoredValue, TimerQueue
+from flink_agents_py.local.ports import KeyedStore, StoredMap, StoredValue, TimerQueue
 from flink_agents_py.memory import MemoryObject
 from flink_agents_py.observe.observation import Observation
 from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.serde import decode, encode
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
 from flink_agents_py.testing.clock import VirtualClock
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from flink_agents_py.stores.store import ActionStateStore
 
 _SYNTHETIC = "\0synthetic"  # the key that learns of watermarks
+_HOMES = (_SYNTHETIC, "\0another")  # of a host whose timers a restore loses
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class AgentHarness:
         before_call: called with each call that is really made (those of ``ctx.durable_execute`` too), for ledgers.
         store: opens an action state store for a job identifier; called once per attempt.
         event_time: hold watermarks back (S10), as pipelines with event time do; see :meth:`advance_watermark`.
+        timers_survive: ``False``: a restore brings no timer back, as it may be in PyFlink's process mode; unfinished
+            keys are listed in keyed state instead.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class AgentHarness:
         clock: VirtualClock | None = None,
         store: Callable[[str], ActionStateStore] | None = None,
         event_time: bool = False,
+        timers_survive: bool = True,
     ) -> None:
         configuration = AgentConfiguration(config)
         self.plan = agent if isinstance(agent, AgentPlan) else AgentPlan.from_agent(agent, configuration)
@@ -73,6 +79,7 @@ class AgentHarness:
         self._outputs: list[tuple[Any, Any]] = []
         self._side_outputs: list[tuple[str, Any]] = []
         self._event_time = event_time
+        self._timers_survive = timers_survive
         self.released_watermarks: list[int] = []
         """Watermarks in order of their release, in all attempts."""
         self._start()
@@ -84,13 +91,20 @@ class AgentHarness:
             self.clock, self._latency, self._threads, self._wait, self.pump, self._before_call
         )
         self.watermark = NO_WATERMARK
+        registry = None
+        self._beats: list[str] = []  # that are still to come in this attempt
+        if not self._timers_survive:
+            self._store.data["agent.unfinished"] = {}
+            registry = UnfinishedRegistry(StoredMap(self._store, "agent.unfinished"), self._store, _Homes())
+            self._beats.extend(_HOMES)
         self._held: HeldWatermark | None = None
         if self._event_time:
             self._store.data["agent.beat"] = {}
             interval = self.plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL)
             beat = StoredValue(self._store, "agent.beat")
-            self._held = HeldWatermark(beat, self._timers, self.clock, interval, restored=restored)
-            if not restored:
+            awaited = None if self._timers_survive else _HOMES
+            self._held = HeldWatermark(beat, self._timers, self.clock, interval, restored=restored, awaited=awaited)
+            if not restored and self._timers_survive:
                 self._store.switch(_SYNTHETIC)
                 self._held.start(_SYNTHETIC, self.watermark)
         observation = Observation(self.plan, self.clock, submission="harness")
@@ -104,6 +118,7 @@ class AgentHarness:
             segments=None if self._held is None else self._held.segments,
             store=None if self._open_store is None else self._open_store(job_identity(self.plan)),
             watch=observation.observer,
+            registry=registry,
         )
         observation.attach(self.engine)
         self.engine.ledger = self._executor.call_now
@@ -253,6 +268,9 @@ class AgentHarness:
         if due is None:
             return False
         self.clock.advance_to(max(due, self.clock.now_ms()))
+        if self._beats:
+            self._beat(self._beats.pop())
+            return True
         timestamp = self._timers.next_processing()
         token = self._timers.pop_processing(self.clock.now_ms())
         if token is not None and timestamp is not None:
@@ -267,11 +285,24 @@ class AgentHarness:
 
     def next_due_ms(self) -> int | None:
         """When the next timer fires. Completions need none of their own: the pump timer takes them in."""
-        due = self._timers.next_processing()
+        due = self.clock.now_ms() if self._beats else self._timers.next_processing()
         return None if due is None else max(due, self.clock.now_ms())
+
+    def _beat(self, home: str) -> None:
+        self._store.switch(home)
+        self.engine.resume_listed()
+        if self._held is not None:
+            self._store.switch(home)
+            self._held.beat(home, self.watermark)
+        self._collect()
 
     def end_of_input(self) -> None:
         """The stream ends: everything unfinished is finished first (S11)."""
+        while self._beats:
+            self._beat(self._beats.pop())
+        while not self._timers_survive and not self.engine.idle:
+            self.engine.wait_slice()
+            self._collect()
         while (timer := self._timers.pop_event(END_OF_INPUT)) is not None:
             timestamp, token = timer
             key = self._store.keys[token]
@@ -339,7 +370,8 @@ class AgentHarness:
         self.crash()
         self._store.restore(snapshot.state)
         self._store.keys = dict(snapshot.keys)
-        self._timers.restore(snapshot.timers)
+        if self._timers_survive:
+            self._timers.restore(snapshot.timers)
         del self._outputs[snapshot.outputs :]
         del self._side_outputs[snapshot.side_outputs :]
 
@@ -357,6 +389,22 @@ class _LedgerEngine(Engine):
     def call_now(self, call: DurableCall) -> None:
         self.ledger(call)
         super().call_now(call)
+
+
+class _Homes:
+    """Keys are their own handles, and text; see :class:`flink_agents_py.engine.registry.Homes`."""
+
+    def home_of(self, key: Any) -> Any:
+        return _HOMES[len(str(key)) % len(_HOMES)]
+
+    def handle_of(self, key: Any) -> Any:
+        return key
+
+    def pack(self, key: Any) -> str:
+        return encode(key)
+
+    def unpack(self, text: str) -> Any:
+        return decode(text)
 
 
 def _constant(seconds: float) -> Callable[[PendingCall], float]:
