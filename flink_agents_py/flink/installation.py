@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import shutil
 import socket
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from flink_agents_py.errors import EnvironmentSetupError
 from flink_agents_py.flink.java import java_environment
+
+# Below those that a system gives to outgoing connections and to whoever binds port 0: none of these takes a port by
+# chance between the moment it was found free and the moment it is used.
+_PORTS = range(20_000, 32_768)
 
 
 def flink_home() -> Path:
@@ -53,11 +58,16 @@ def python_path(extra: Sequence[str | Path] = ()) -> list[str]:
 
 def free_ports(count: int) -> list[int]:
     """That many different TCP ports of localhost which nobody listens on now."""
+    free: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for port in random.sample(_PORTS, len(_PORTS)):
+            if len(free) == count:
+                break
+            probe = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("localhost", port))
+                free.append(port)
+    return free
 
 
 def write_configuration(directory: Path, settings: Mapping[str, Any]) -> None:

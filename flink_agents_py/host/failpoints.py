@@ -2,8 +2,9 @@
 
 ``FLINK_AGENTS_PY_FAILPOINTS`` holds entries separated by commas: ``POINT=ACTION@N`` or ``POINT=ACTION@N:MARKER``. At
 the N-th hit of POINT in a process, ACTION happens: ``raise`` (the callback fails, so the job restarts), ``kill``
-(SIGKILL to the process: in thread mode the whole TaskManager). With MARKER, a path, it happens only if that file does
-not exist, and creates it first: once over all processes and attempts.
+(SIGKILL to the process: in thread mode the whole TaskManager). With MARKER, a path, it happens at the N-th hit or the
+first one after it that finds no such file, and creates it first: once over all processes and attempts, and, where the
+file is there from the beginning, once when somebody removes it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _Trigger:
     def __call__(self) -> None:
         with self._lock:
             self._left -= 1
-            if self._left != 0:
+            if self._left > 0 or (self._left < 0 and self._marker is None):
                 return
         if self._marker is not None:
             try:

@@ -162,7 +162,7 @@ def _kill_for_a_while(spec: Spec, cluster: StandaloneCluster, job_id: str, ledge
 def _finish(cluster: StandaloneCluster, job_id: str, spec: Spec) -> str:
     """Wait for the job's end; why it did not come, or an empty text."""
     try:
-        cluster.wait_for_state(job_id, "FINISHED", timeout=120 + 2 * spec.seconds)
+        cluster.wait_for_state(job_id, "FINISHED", timeout=300 + 2 * spec.seconds)
     except EnvironmentSetupError as error:
         return str(error)
     return ""

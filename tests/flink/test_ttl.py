@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.flink import eventually
 from tests.support.ledger import lines
 
 TTL_S = 3.0
@@ -30,8 +31,11 @@ def test_a_timer_removes_what_has_expired_from_state(host, mode, outputs):
         "short-term-memory.state-ttl.update-type": "ON_CREATE_AND_WRITE",
         "short-term-memory.state-ttl.visibility": "RETURN_EXPIRED_IF_NOT_CLEANED_UP",
     }
-    spec = {"outputs": str(outputs), "sleeps": [0] * 12, "once": True, "per_second": 1, "config": config}
-    host.run("ttl", mode, spec)
+    # As many inputs as it takes.
+    spec = {"outputs": str(outputs), "sleeps": [0] * 4000, "once": True, "per_second": 5, "config": config}
+    job = host.start("ttl", mode, spec)
+    eventually(lambda: job.check_runs() and told(outputs)[-2:] == [GONE, GONE], what="the memory is gone")
+    host.ask("cancel")
     seen = told(outputs)
     gone_at = seen.index(GONE, 1)
-    assert seen == [GONE, *[{"value": 0, **THERE}] * (gone_at - 1), *[GONE] * (12 - gone_at)]
+    assert seen == [GONE, *[{"value": 0, **THERE}] * (gone_at - 1), *[GONE] * (len(seen) - gone_at)]

@@ -140,7 +140,7 @@ def test_a_failed_run_ends_the_benchmark_with_its_reason(capsys):
 @pytest.mark.parametrize("workload", ["echo", "chain3", "counter", "memory10"])
 def test_a_small_benchmark_runs_on_flink_and_prints_json_lines_only(workload):
     command = [sys.executable, "-m", "jobs.benchmarks", workload, "--n", "2000", "--runs", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     raw, agent, ratio = (json.loads(line) for line in done.stdout.splitlines())
     assert (raw["engine"], agent["engine"]) == ("raw", "agent")

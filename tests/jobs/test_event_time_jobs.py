@@ -19,7 +19,7 @@ pytestmark = pytest.mark.flink
 
 def run_job(name, folder, *arguments):
     command = [sys.executable, str(ROOT / "jobs" / name), *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280, check=False)
 
 
 @pytest.fixture

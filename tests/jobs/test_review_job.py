@@ -28,7 +28,7 @@ def run_job(source, output, *arguments):
     ]
     # Another working directory than the project's, as a user may have.
     return subprocess.run(
-        [*command, *arguments], cwd=output.parent, capture_output=True, text=True, timeout=110, check=False
+        [*command, *arguments], cwd=output.parent, capture_output=True, text=True, timeout=280, check=False
     )
 
 

@@ -153,7 +153,7 @@ def run(script, *arguments, seed=0):
         capture_output=True,
         text=True,
         check=False,  # the assertion below shows what went wrong
-        timeout=100,
+        timeout=280,
         env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed)},
     )
     assert result.returncode == 0, result.stderr

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from flink_agents_py.flink.installation import free_ports
+
 PASSWORD = "pass'wörd \\ of the tests"  # what a URL, a connection string or a configuration file would stumble over
 
 
@@ -182,9 +184,7 @@ def missing(what: str) -> None:
 
 def free_port() -> int:
     """A port of the loopback interface that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def _binary(name: str, folders: str, in_wheel: str) -> str:

@@ -9,6 +9,25 @@ from typing import Any
 from tests.support.ledger import Call, Ledger, answer, first_of_each, lines
 
 CALLS = ("first", "left", "right", "last")
+STEPS = {"first": "first", "left": "both", "right": "both", "last": "last"}
+"""What an input awaits in one go."""
+
+
+class Gate:
+    """Holds the inputs from a number on, each in another one of its calls, until it is opened."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.path = folder / f"gate {number}"
+        self.spec = [number, str(self.path)]
+
+    def open(self) -> None:
+        """Let all of them go on."""
+        self.path.touch()
+
+
+def everything_out(path: Path, count: int) -> bool:
+    """Whether every input has its output by now."""
+    return len({(output["key"], output["sequence"]) for output in lines(path)}) >= count
 
 
 def check_outputs(path: Path, count: int, keys: int) -> list[dict[str, Any]]:
@@ -59,6 +78,14 @@ def restored_checkpoint(checkpoints: dict[str, Any]) -> tuple[float, float]:
     restored = checkpoints["latest"]["restored"]
     (trigger,) = [entry["trigger_timestamp"] for entry in checkpoints["history"] if entry["id"] == restored["id"]]
     return trigger, restored["restore_timestamp"]
+
+
+def steps_made_again(ledger: Ledger) -> dict[str, set[tuple[int, str]]]:
+    """By key, what it was that was made again: number of the input and step of it."""
+    again = defaultdict(set)
+    for name, key, number in ledger.repeated():
+        again[key].add((number, STEPS[name]))
+    return again
 
 
 def check_not_repeated_once_known(ledger: Ledger, outputs: list[dict[str, Any]]) -> None:

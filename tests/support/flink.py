@@ -24,6 +24,8 @@ from flink_agents_py.flink.rest import JobManagerClient
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("thread", "process")
+PATIENCE_S = 200
+"""How long a test waits for what is certain to come: much longer than a slow and busy machine takes."""
 
 T = TypeVar("T")
 
@@ -40,17 +42,28 @@ class Job(JobManagerClient):
         self.host = host
         self.id = job_id
 
-    def completed_checkpoints(self) -> int:
-        return int(self.checkpoints(self.id)["counts"]["completed"])
-
     def restored(self) -> dict[str, Any] | None:
         """The checkpoint statistics once the job has been restored, ``None`` before."""
+        checkpoints = self.checkpoints_if_up()
+        return checkpoints if checkpoints and checkpoints["latest"]["restored"] else None
+
+    def checkpoints_if_up(self) -> dict[str, Any] | None:
+        """The checkpoint statistics; ``None`` if its JobManager cannot tell now, an error if the job has ended."""
         try:
-            checkpoints = self.checkpoints(self.id)
+            return self.checkpoints(self.id)
         except EnvironmentSetupError:  # its JobManager is not up yet, or has gone with the job
-            assert self.host.ask("running"), self.failure() or "the job has finished"
+            self.check_runs()
             return None
-        return checkpoints if checkpoints["latest"]["restored"] else None
+
+    def check_runs(self) -> bool:
+        """True, or an error that says how the job has ended."""
+        assert self.host.ask("running"), self.failure() or "the job has finished"
+        return True
+
+    def wait_for_checkpoint(self) -> None:
+        """Wait until a checkpoint that is triggered after this moment is complete."""
+        now = time.time() * 1000
+        eventually(lambda: completed_after(self.checkpoints_if_up(), now), what="a checkpoint is complete")
 
     def stop(self, directory: Path) -> str:
         """Stop with a savepoint; its path."""
@@ -62,12 +75,12 @@ class Job(JobManagerClient):
                     raise
             time.sleep(0.5)
 
-    def wait(self, timeout: float = 90) -> None:
+    def wait(self, timeout: float = PATIENCE_S) -> None:
         """Wait until the job has finished, and fine."""
         error = self.failure(timeout)
         assert not error, error
 
-    def failure(self, timeout: float = 90) -> str:
+    def failure(self, timeout: float = PATIENCE_S) -> str:
         """Wait until the job has ended; why it failed, ``""`` if it has not."""
         return str(self.host.ask("wait", timeout=timeout))
 
@@ -94,6 +107,7 @@ class FlinkHost:
             "rest.port": port,
             "rest.bind-port": port,
             "web.checkpoints.history": 1000,
+            "web.refresh-interval": 100,  # what it tells is up to so many ms old
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": 0,
             **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
@@ -162,7 +176,14 @@ class FlinkHost:
             self._process = None
 
 
-def eventually(condition: Callable[[], T], *, timeout: float = 60.0, what: str = "") -> T:
+def completed_after(checkpoints: dict[str, Any] | None, moment: float) -> bool:
+    """Whether a checkpoint that was triggered after ``moment``, ms since the epoch, is complete."""
+    return checkpoints is not None and any(
+        entry["status"] == "COMPLETED" and entry["trigger_timestamp"] > moment for entry in checkpoints["history"]
+    )
+
+
+def eventually(condition: Callable[[], T], *, timeout: float = PATIENCE_S, what: str = "") -> T:
     """Ask again and again until the answer is true, and return it."""
     deadline = time.monotonic() + timeout
     while True:

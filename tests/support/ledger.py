@@ -16,6 +16,8 @@ from typing import Any
 Call = tuple[str, str, int]
 """Name, key and number of the input."""
 
+_GATE_POLL_S = 0.02
+
 
 def append(path: str, **record: Any) -> None:
     """Add a line."""
@@ -37,18 +39,26 @@ def lines(path: str | Path) -> list[dict[str, Any]]:
 # --- the calls --------------------------------------------------------------------------------------------------------
 
 
-async def ask(name: str, key: str, number: int, ledger: str, seconds: float, idempotency_key: str = "") -> str:
-    """A slow call that leaves two lines."""
+async def ask(
+    name: str, key: str, number: int, ledger: str, seconds: float, gate: str = "", idempotency_key: str = ""
+) -> str:
+    """A slow call that leaves two lines; it does not return before the file ``gate`` exists."""
     append(ledger, phase="start", call=name, key=key, number=number, idempotency_key=idempotency_key)
     await asyncio.sleep(seconds)
+    while gate and not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240, PTH110 - another process makes it
+        await asyncio.sleep(_GATE_POLL_S)
     append(ledger, phase="end", call=name, key=key, number=number)
     return answer(name, key, number)
 
 
-def ask_blocking(name: str, key: str, number: int, ledger: str, seconds: float, idempotency_key: str = "") -> str:
+def ask_blocking(
+    name: str, key: str, number: int, ledger: str, seconds: float, gate: str = "", idempotency_key: str = ""
+) -> str:
     """The same as a blocking function."""
     append(ledger, phase="start", call=name, key=key, number=number, idempotency_key=idempotency_key)
     time.sleep(seconds)
+    while gate and not Path(gate).exists():
+        time.sleep(_GATE_POLL_S)
     append(ledger, phase="end", call=name, key=key, number=number)
     return answer(name, key, number)
 
@@ -72,7 +82,12 @@ class Ledger:
             made[record["call"], record["key"], record["number"]].append(record)
 
     def in_flight(self) -> list[Call]:
-        return [call for call, starts in self.starts.items() if len(starts) > len(self.ends[call])]
+        """Calls that have not ended since they were last begun."""
+        return [
+            call
+            for call, starts in self.starts.items()
+            if not self.ends[call] or self.ends[call][-1]["at"] < starts[-1]["at"]
+        ]
 
     def repeated(self) -> list[Call]:
         return [call for call, starts in self.starts.items() if len(starts) > 1]

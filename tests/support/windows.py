@@ -25,6 +25,11 @@ def expected_windows(count: int, keys: int) -> dict[tuple[str, int], list[int]]:
     return dict(windows)
 
 
+def watermarks_of_the_source(count: int) -> set[int]:
+    """Those of records that may be two steps out of order."""
+    return {timestamp_of(number) - 2 * STEP_MS - 1 for number in range(count)}
+
+
 def due_windows(count: int, keys: int) -> dict[tuple[str, int], list[int]]:
     """Those that the watermark behind the last input has passed."""
     watermark = START_MS + (count - 1) * STEP_MS - 2 * STEP_MS - 1

@@ -34,10 +34,10 @@ class ChainAgent(Agent):
     async def question(event: InputEvent, ctx: RunnerContext) -> None:
         key, number = event.input
         about = (key, number, ctx.config.get("ledger"), ctx.config.get("seconds"))
-        first = await ctx.durable_execute_async(ask, "first", *about)
+        first = await ctx.durable_execute_async(ask, "first", *about, gate(ctx, "first", number))
         left, right = await ctx.gather(
-            ctx.durable_execute_async(ask, "left", *about),
-            ctx.durable_execute_async(ask_blocking, "right", *about),
+            ctx.durable_execute_async(ask, "left", *about, gate(ctx, "left", number)),
+            ctx.durable_execute_async(ask_blocking, "right", *about, gate(ctx, "right", number)),
         )
         await ctx.sleep(0.02)
         ctx.send_event(Answered(number=number, answers=[first, left, right]))
@@ -48,7 +48,7 @@ class ChainAgent(Agent):
         memory = ctx.short_term_memory
         count, total = memory.get("count") or 0, memory.get("total") or 0
         about = (ctx.key, event.number, ctx.config.get("ledger"), ctx.config.get("seconds"))
-        last = await ctx.durable_execute_async(ask, "last", *about)
+        last = await ctx.durable_execute_async(ask, "last", *about, gate(ctx, "last", event.number))
         memory.set("count", count + 1)
         memory.set("total", total + event.number)
         if event.number == ctx.config.get("fail-at"):
@@ -62,6 +62,13 @@ class ChainAgent(Agent):
             "answers": [*event.answers, last],
         }
         ctx.send_event(OutputEvent(result))
+
+
+def gate(ctx: RunnerContext, name: str, number: int) -> str:
+    """The gate that holds the call ``name`` of an input: the last one at or before its number, for one of its calls."""
+    if CALLS[number % len(CALLS)] != name:
+        return ""
+    return next((path for first, path in reversed(ctx.config.get("gates")) if number >= first), "")
 
 
 def fail_once(marker: str) -> None:
@@ -80,13 +87,18 @@ def background_threads() -> list[str]:
 
 
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
-    """Spec: count, keys, ledger, outputs; per_second, seconds; fail_at, marker; forever; config."""
+    """Spec: count, keys, ledger, outputs; per_second, seconds; fail_at, marker; gates; forever; config.
+
+    ``gates`` are pairs of a number and a path: inputs from that number on, up to the next gate's, are held, each in
+    another one of its calls, until the file exists.
+    """
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     config = agents.get_config()
     config.set("ledger", spec["ledger"])
     config.set("seconds", spec.get("seconds", 0.05))
     config.set("fail-at", spec.get("fail_at", -1))
     config.set("marker", spec.get("marker", ""))
+    config.set("gates", spec.get("gates", []))
     for key, value in spec.get("config", {}).items():
         config.set(key, value)
     forever = spec.get("forever", False)

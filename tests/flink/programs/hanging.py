@@ -20,22 +20,27 @@ class HangingAgent(Agent):
     @staticmethod
     async def call(event: InputEvent, ctx: RunnerContext) -> None:
         key, number = event.input
-        seconds = ctx.config.get("hang-seconds") if key.startswith("hanging") else 0.02
-        answer = await ctx.durable_execute_async(ask, "call", key, number, ctx.config.get("ledger"), seconds)
+        gate = ctx.config.get("gate") if key.startswith("hanging") else ""
+        answer = await ctx.durable_execute_async(ask, "call", key, number, ctx.config.get("ledger"), 0.02, gate)
         result = {"key": key, "sequence": ctx.sequence, "number": number, "answers": [answer]}
         ctx.send_event(OutputEvent(result))
 
 
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
-    """Spec: ledger, outputs, hanging (keys, the first inputs), hang_seconds, flowing (inputs after those)."""
+    """Spec: ledger, outputs, hanging (keys, the first inputs), gate (until it exists), flowing (inputs after those)."""
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     agents.get_config().set("ledger", spec["ledger"])
-    agents.get_config().set("hang-seconds", spec["hang_seconds"])
+    agents.get_config().set("gate", spec["gate"])
     hanging, flowing = spec["hanging"], spec["flowing"]
 
     def name(record: Any) -> Row:
         number = record[1]
         return Row(f"hanging {number}" if number < hanging else f"flowing {number % 10}", number)
 
-    stream = numbers(env, hanging + flowing, 1, spec["per_second"]).map(name, ROW).set_parallelism(1).uid("name")
+    stream = (
+        numbers(env, hanging + flowing, 1, spec["per_second"], forever=True)
+        .map(name, ROW)
+        .set_parallelism(1)
+        .uid("name")
+    )
     append_to(agents.from_datastream(stream, key_of).apply(HangingAgent()).to_datastream(), spec["outputs"])
