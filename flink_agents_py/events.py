@@ -321,7 +321,13 @@ class EventType:
 
     InputEvent: str = InputEvent.EVENT_TYPE
     OutputEvent: str = OutputEvent.EVENT_TYPE
-    # Their classes are in memory_events, which needs this module.
+    # Their classes are in chat_events and memory_events, which need this module.
+    ChatRequestEvent: str = "_chat_request_event"
+    ChatResponseEvent: str = "_chat_response_event"
+    ToolRequestEvent: str = "_tool_request_event"
+    ToolResponseEvent: str = "_tool_response_event"
+    ContextRetrievalRequestEvent: str = "_context_retrieval_request_event"
+    ContextRetrievalResponseEvent: str = "_context_retrieval_response_event"
     ShortTermWriteEvent: str = "_short_term_write_event"
     ShortTermReadEvent: str = "_short_term_read_event"
     SensoryWriteEvent: str = "_sensory_write_event"

@@ -105,7 +105,9 @@ class _Chat:
             **options,
         )
         self._transcript.count(answer)
-        _count_tokens(ctx, answer)
+        extra = answer.extra_args
+        name = str(extra.get("model_name") or self._transcript.model)
+        ctx.record_usage(name, extra.get("promptTokens", 0), extra.get("completionTokens", 0), extra.get("cost", 0.0))
         return answer
 
     async def _structured(self, answer: ChatMessage) -> ChatMessage:
@@ -119,19 +121,24 @@ class _Chat:
                 answer = await self._ask(self._transcript.messages)
             how = self._transcript.strategy
             try:
-                return _with_object(answer, schema.parse(answer.text), how)
+                return self._with_object(answer, schema.parse(answer.text), how)
             except StructuredOutputError as error:
                 repaired = await self._ask(asked_to_repair(self._transcript.messages, answer, _problem(error)))
             try:
-                return _with_object(repaired, schema.parse(repaired.text), f"{how}, repaired")
-            except StructuredOutputError:
+                return self._with_object(repaired, schema.parse(repaired.text), f"{how}, repaired")
+            except StructuredOutputError as error:
+                self._say(f"{how}, repair failed", error=error.what)
                 if attempt + 1 == attempts:
                     raise
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    def _with_object(self, answer: ChatMessage, value: Any, how: str) -> ChatMessage:
+        self._say(how)
+        return _with(answer, **{STRUCTURED_OUTPUT: value, STRATEGY: how})
 
-def _with_object(answer: ChatMessage, value: Any, how: str) -> ChatMessage:
-    return _with(answer, **{STRUCTURED_OUTPUT: value, STRATEGY: how})
+    def _say(self, strategy: str, **more: Any) -> None:
+        if not self._ctx.replaying:
+            self._ctx.observe(STRUCTURED_OUTPUT, model=self._transcript.model, strategy=strategy, **more)
 
 
 def _with(answer: ChatMessage, **extra: Any) -> ChatMessage:
@@ -167,13 +174,3 @@ def _text(result: Any) -> str:
     if isinstance(result, str):
         return result
     return to_json(result, fallback=str, bytes_mode="base64").decode()
-
-
-def _count_tokens(ctx: RunnerContext, answer: ChatMessage) -> None:
-    group = getattr(ctx, "action_metric_group", None)
-    name = answer.extra_args.get("model_name")
-    if group is None or not name:
-        return
-    of_model = group.get_sub_group("model", str(name))
-    of_model.get_counter("promptTokens").inc(answer.extra_args.get("promptTokens", 0))
-    of_model.get_counter("completionTokens").inc(answer.extra_args.get("completionTokens", 0))

@@ -175,6 +175,15 @@ def test_tokens_and_cost_are_counted_over_the_whole_chat():
     assert answer.extra_args["chat_usage"] == {"prompt": 2 + 3, "completion": 2, "cost": 12.0, "calls": 2}
 
 
+def test_tokens_are_counted_in_the_metrics_of_the_action():
+    harness = AgentHarness(asker(ScriptedChatModel(["three four"])), latency=0.01)
+    harness.feed("ann", "one two")
+    harness.run()
+    group = harness.engine.metrics.get_sub_group("action", "chat_model_action").get_sub_group("model", "scripted")
+    assert group.get_counter("promptTokens").get_count() == 2
+    assert group.get_counter("completionTokens").get_count() == 2
+
+
 def plus(a: int, b: int) -> int:
     return a + b
 

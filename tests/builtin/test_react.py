@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from flink_agents_py import Prompt, ReActAgent, ResourceType, Tool
 from flink_agents_py.errors import ActionFailedError, AgentDefinitionError, MaxIterationsError, ModelUnavailableError
 from flink_agents_py.testing import AgentHarness, Scenario, ScriptedChatModel, asks_for, crash_everywhere
+from tests.support.stores import in_memory
 
 TOOL, CONNECTION = ResourceType.TOOL, ResourceType.CHAT_MODEL_CONNECTION
 
@@ -160,4 +161,10 @@ def ledger_agent() -> ReActAgent:
 def test_no_finished_call_is_repeated_wherever_it_crashes():
     inputs = [("ann", "one"), ("ben", "three"), ("ann", "seven")]
     report = crash_everywhere(Scenario(ledger_agent, inputs, ordered=False))
+    assert report.points > 50
+
+
+def test_with_a_store_no_finished_call_is_repeated_whatever_checkpoint_is_restored():
+    inputs = [("ann", "one"), ("ben", "three")]
+    report = crash_everywhere(Scenario(ledger_agent, inputs, ordered=False, store=in_memory))
     assert report.points > 50
