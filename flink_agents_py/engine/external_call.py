@@ -110,9 +110,7 @@ class ExternalCall(DurableCall):
 
     def retries(self, error: BaseException) -> bool:
         """Whether the spec wants another attempt after this error."""
-        return (
-            self.binding is not None and isinstance(error, ActionError) and error.code in self.binding.spec.retry.on
-        )
+        return self.binding is not None and isinstance(error, ActionError) and error.code in self.binding.spec.retry.on
 
     def outcome(self, error: BaseException | None, result: Any, now_ms: int) -> ActionResult:
         """What the agent gets."""

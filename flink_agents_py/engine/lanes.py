@@ -53,6 +53,7 @@ class Breaker:
             if self.failures >= self.rule.failures:
                 self._open_until = now_ms + round(self.rule.open_s * 1000)
 
+
 class Lane:
     """The waiting and running calls of one action."""
 
