@@ -6,6 +6,7 @@ Its SDK talks through httpx, which is fine for the handful of chats such a serve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from flink_agents_py.resources.output_schema import OutputSchema
 from flink_agents_py.resources.tools import Tool
 
 SDK = Sdk("ollama", "ollama")
+_THOUGHT = re.compile(r"\s*<think>(.*?)</think>", re.DOTALL)  # of models whose server does not take it apart
 _NETWORK = ("ConnectionError", "TransportError", "OSError", "TimeoutError")
 
 
@@ -29,6 +31,7 @@ class OllamaChatModelConnection(BaseChatModelConnection):
     secret_arguments: ClassVar[frozenset[str]] = frozenset({"headers"})
 
     base_url: str = "http://localhost:11434"
+    request_timeout: float | None = Field(default=None, gt=0, description="the same as timeout")
     headers: dict[str, str] = Field(default_factory=dict)
 
     _sync: Any = PrivateAttr(default=None)
@@ -37,6 +40,11 @@ class OllamaChatModelConnection(BaseChatModelConnection):
     def supports_native_structured_output(self, effective_model: str | None) -> bool:  # noqa: ARG002
         """The server constrains any model to a schema."""
         return True
+
+    def model_post_init(self, _context: Any) -> None:
+        """Take the peer's name for the timeout."""
+        if self.request_timeout is not None:
+            self.timeout = self.request_timeout
 
     def open(self) -> None:
         """Begin to import the SDK."""
@@ -62,7 +70,7 @@ class OllamaChatModelConnection(BaseChatModelConnection):
         if self._sync is None:
             self._sync = SDK.load().Client(host=self.base_url, timeout=self.timeout, headers=self.headers)
         try:
-            return _answer(self._sync.chat(**_request(messages, tools, output_schema, kwargs)))
+            return _answer(self._sync.chat(**_request(messages, tools, output_schema, kwargs)), kwargs)
         except Exception as error:
             raise self._error(error, kwargs) from error
 
@@ -81,7 +89,7 @@ class OllamaChatModelConnection(BaseChatModelConnection):
             )
         asked = self._async.get().chat(**_request(messages, tools, output_schema, kwargs))
         try:
-            return _answer(await within(self.timeout, asked, self.base_url, str(kwargs.get("model", ""))))
+            return _answer(await within(self.timeout, asked, self.base_url, str(kwargs.get("model", ""))), kwargs)
         except Exception as error:
             raise self._error(error, kwargs) from error
 
@@ -100,6 +108,7 @@ class OllamaChatModelSetup(BaseChatModelSetup):
     num_ctx: int | None = Field(default=None, gt=0, description="tokens of context")
     keep_alive: str | float | None = None
     think: bool | str | None = None
+    extract_reasoning: bool = Field(default=True, description="take <think>...</think> out of the answer")
 
     @property
     def model_kwargs(self) -> dict[str, Any]:
@@ -111,13 +120,15 @@ class OllamaChatModelSetup(BaseChatModelSetup):
             "model": self.model,
             "options": {**given, **self.additional_kwargs},
             **{name: value for name, value in own.items() if value is not None},
+            "extract_reasoning": self.extract_reasoning,
         }
 
 
 def _request(
     messages: Sequence[ChatMessage], tools: list[Tool] | None, schema: OutputSchema | None, options: dict[str, Any]
 ) -> dict[str, Any]:
-    request: dict[str, Any] = {"messages": [_message(message) for message in messages], **options}
+    passed = {name: value for name, value in options.items() if name != "extract_reasoning"}
+    request: dict[str, Any] = {"messages": [_message(message) for message in messages], **passed}
     if tools:
         described = [tool.metadata for tool in tools if tool.metadata is not None]
         request["tools"] = [
@@ -148,7 +159,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     return document
 
 
-def _answer(response: Any) -> ChatMessage:
+def _answer(response: Any, options: dict[str, Any]) -> ChatMessage:
     said = response.message
     prompt, completion = response.prompt_eval_count or 0, response.eval_count or 0
     extra: dict[str, Any] = {
@@ -158,11 +169,14 @@ def _answer(response: Any) -> ChatMessage:
         "completionTokens": completion,
         "usage": {"prompt": prompt, "completion": completion},
     }
-    if said.thinking:
-        extra["reasoning"] = said.thinking
+    content, thoughts = said.content or "", said.thinking
+    if not thoughts and options.get("extract_reasoning", True) and (found := _THOUGHT.match(content)):
+        content, thoughts = content[found.end() :].lstrip(), found[1].strip()
+    if thoughts:
+        extra["reasoning"] = thoughts
     # The protocol has no ids: calls of one message are told apart by their number.
     calls = [
         tool_call(call.function.name, dict(call.function.arguments), f"call_{number}")
         for number, call in enumerate(said.tool_calls or ())
     ]
-    return ChatMessage(role=MessageRole.ASSISTANT, content=said.content or "", tool_calls=calls, extra_args=extra)
+    return ChatMessage(role=MessageRole.ASSISTANT, content=content, tool_calls=calls, extra_args=extra)

@@ -209,7 +209,10 @@ class OpenAIChatModelSetup(BaseChatModelSetup):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, gt=0)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     seed: int | None = None
+    strict: bool = Field(default=False, description="hold the model to the schemas of tools that have a strict form")
 
     @property
     def model_kwargs(self) -> dict[str, Any]:
@@ -218,7 +221,10 @@ class OpenAIChatModelSetup(BaseChatModelSetup):
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "reasoning_effort": self.reasoning_effort,
+            "logprobs": self.logprobs or None,
+            "top_logprobs": self.top_logprobs if self.logprobs else None,
             "seed": self.seed,
+            "strict": self.strict or None,
         }
         return {
             "model": self.model,
@@ -238,12 +244,23 @@ def _low_level(request: dict[str, Any]) -> dict[str, Any]:
     return {"body": body, "options": options, "cast_to": object}
 
 
+class AzureOpenAIChatModelSetup(OpenAIChatModelSetup):
+    """A deployment of Azure OpenAI; ``model`` is its name.
+
+    Args:
+        model_of_azure_deployment: the model behind it, for whoever reads the plan; answers name it themselves.
+    """
+
+    model_of_azure_deployment: str | None = None
+
+
 def _request(
     messages: Sequence[ChatMessage], tools: list[Tool] | None, schema: OutputSchema | None, options: dict[str, Any]
 ) -> dict[str, Any]:
+    held = bool(options.pop("strict", False))
     request = {"messages": to_messages(messages), **options}
     if tools:
-        request["tools"] = to_tools(tools)
+        request["tools"] = to_tools(tools, held=held)
     if schema is not None:
         request["response_format"] = response_format(schema)
     return request

@@ -9,7 +9,7 @@ from typing import Any
 from flink_agents_py.ext.strict_schema import strict
 from flink_agents_py.resources.messages import ChatMessage, MessageRole, TextPart, tool_call
 from flink_agents_py.resources.output_schema import OutputSchema
-from flink_agents_py.resources.tools import Tool
+from flink_agents_py.resources.tools import Tool, ToolMetadata
 
 
 def to_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -48,16 +48,15 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def to_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Our tools as the protocol has them."""
-    described = [tool.metadata for tool in tools if tool.metadata is not None]
-    return [
-        {
-            "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-        }
-        for tool in described
-    ]
+def to_tools(tools: Sequence[Tool], *, held: bool = False) -> list[dict[str, Any]]:
+    """Our tools as the protocol has them; ``held``: those with a strict form are held to their schema."""
+    return [_tool(tool.metadata, held=held) for tool in tools if tool.metadata is not None]
+
+
+def _tool(tool: ToolMetadata, *, held: bool) -> dict[str, Any]:
+    form = strict(tool.parameters) if held else None
+    function = {"name": tool.name, "description": tool.description, "parameters": form or tool.parameters}
+    return {"type": "function", "function": {**function, "strict": True} if form else function}
 
 
 def response_format(schema: OutputSchema) -> dict[str, Any]:

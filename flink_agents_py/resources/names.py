@@ -20,7 +20,7 @@ class ResourceName:
         VLLM_CONNECTION = OPENAI_COMPLETIONS_CONNECTION
         VLLM_SETUP = OPENAI_COMPLETIONS_SETUP
         AZURE_OPENAI_CONNECTION = f"{_EXT}.openai:AzureOpenAIChatModelConnection"
-        AZURE_OPENAI_SETUP = OPENAI_COMPLETIONS_SETUP
+        AZURE_OPENAI_SETUP = f"{_EXT}.openai:AzureOpenAIChatModelSetup"
         LOCAL_CONNECTION = f"{_EXT}.local_model:LocalChatModelConnection"
         LOCAL_SETUP = OPENAI_COMPLETIONS_SETUP
         ANTHROPIC_CONNECTION = f"{_EXT}.anthropic:AnthropicChatModelConnection"

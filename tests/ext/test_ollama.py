@@ -78,4 +78,21 @@ def test_nobody_listens(sync):
 
 def test_the_setup_says_what_goes_with_each_chat():
     setup = OllamaChatModelSetup(connection="c", model="tiny", temperature=0, keep_alive="5m")
-    assert setup.model_kwargs == {"model": "tiny", "options": {"temperature": 0.0}, "keep_alive": "5m"}
+    assert setup.model_kwargs == {
+        "model": "tiny",
+        "options": {"temperature": 0.0},
+        "keep_alive": "5m",
+        "extract_reasoning": True,
+    }
+
+
+def test_what_a_model_thinks_is_not_what_it_says():
+    with JsonServer(answer("<think>hm\n</think>\n\nfour"), answer("<think>hm</think>four")) as server:
+        said = ask(server.url)
+        raw = ask(server.url, extract_reasoning=False)
+    assert (said.text, said.extra_args["reasoning"]) == ("four", "hm")
+    assert raw.text == "<think>hm</think>four"
+
+
+def test_the_peers_name_for_the_timeout():
+    assert OllamaChatModelConnection(request_timeout=7).timeout == 7

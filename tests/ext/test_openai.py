@@ -83,6 +83,15 @@ def test_tools_their_calls_and_their_results():
     assert [m["tool_call_id"] for m in second.messages[2:]] == [call["id"] for call in said["tool_calls"]]
 
 
+def test_tools_can_be_held_to_their_schema():
+    with OpenAIServer("hi") as server:
+        ask(connection_to(server), tools=[Tool.from_callable(add)], strict=True)
+    function = server.requests[0].body["tools"][0]["function"]
+    assert function["strict"] is True
+    assert function["parameters"]["additionalProperties"] is False
+    assert "strict" not in server.requests[0].body
+
+
 def test_a_schema_is_asked_for_strictly_where_it_can_be():
     schema = OutputSchema({"type": "object", "properties": {"a": {"type": "integer", "default": 1}}})
     with OpenAIServer("{}") as server:
