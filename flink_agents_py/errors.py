@@ -243,6 +243,12 @@ class SecretError(FlinkAgentsError):
     code = "FA505"
 
 
+class JobFailedError(FlinkAgentsError):
+    """A job has failed. The message tells the Python error behind it; Flink's own report is the chained cause."""
+
+    code = "FA506"
+
+
 # --- FA6xx: external actions ----------------------------------------------------------------------------------------
 
 

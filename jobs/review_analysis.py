@@ -46,11 +46,12 @@ from flink_agents_py import (
     RunnerContext,
     action,
 )
+from flink_agents_py.flink.failures import python_cause
 
 # `flink run -py` starts a link to this file elsewhere. The client imports from the project; workers get what is defined
 # in this file by value and need no neighbour of it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from jobs.review_cli import parse_arguments, python_cause, written_paths
+from jobs.review_cli import parse_arguments, written_paths
 from jobs.review_model import model_resources
 from jobs.review_report import Summary, Watch
 

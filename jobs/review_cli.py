@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,18 +73,3 @@ def _problem_with_files(source: Path, target: Path) -> str | None:
     if any(path.exists() and path.samefile(source) for path in written_paths(target)):
         return "the input would be overwritten: it is the output, its rejects file, or one of their .part files"
     return None
-
-
-def python_cause(text: str) -> str:
-    """The Python error at the bottom of a Flink failure: ``ValueError: ...``; else the last Java cause."""
-    # Indented lines after the first: `where` and `fix` of our own errors.
-    in_thread = re.findall(r"PythonException: <class '(?:builtins\.)?([\w.]+)'>: (.*(?:\n  \S.*)*)", text)
-    if in_thread:
-        return ": ".join(in_thread[-1])
-    after_traceback = text.rpartition("Traceback (most recent call last):")[2]
-    python_error = r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*(?:\n  \S.*)*)?$"
-    in_process = re.findall(python_error, after_traceback, re.MULTILINE)
-    if in_process and after_traceback != text:
-        return str(in_process[0])
-    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
-    return causes[-1] if causes else text.strip().partition("\n")[0]

@@ -11,6 +11,7 @@ from flink_agents_py.engine.calls import DurableCall, Gathering
 from flink_agents_py.engine.failures import dead_letter, message_of
 from flink_agents_py.engine.memory_observer import OBSERVATIONS
 from flink_agents_py.engine.task import ActionTask, describe_awaitable
+from flink_agents_py.engine.tracebacks import in_words, trim
 from flink_agents_py.errors import ActionFailedError, AwaitError, JournalMismatchError
 from flink_agents_py.events import OutputEvent, active, encode_event
 
@@ -282,6 +283,8 @@ class RunDriver:
             error.what = f"an action used asyncio directly ({cause}): there is no asyncio loop on the operator thread"
             error.args = (error._render(),)  # noqa: SLF001 - our own exception
             error.__cause__ = cause
+        if not self._engine.keeps_frames:
+            trim(error)
         external = self._engine.external
         # What its external actions have done is done, whatever becomes of the action.
         left = external.outputs_of(task) if external is not None else []
@@ -294,7 +297,7 @@ class RunDriver:
         if policy == "fail" or isinstance(error, JournalMismatchError):
             raise ActionFailedError(
                 f"action {task.route.name} failed: {type(error).__name__}: {message_of(error)}",
-                where=task.place(),
+                where=f"{task.place()}{in_words(error)}",
                 fix='fix the action, or declare on_error="dead_letter" or "skip" to keep the job running',
             ) from error
         if policy == "skip":

@@ -103,6 +103,7 @@ class Engine:
         self.effects = Effects()
         self.thread = get_ident()
         self.slot = active.slot  # of that thread
+        self.keeps_frames = config.get(AgentOptions.KEEP_FRAMEWORK_FRAMES)
         self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
         self._job = job_identity(plan).encode()
         self._state = state

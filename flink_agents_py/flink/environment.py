@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyflink.common import Configuration
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
 from flink_agents_py.environment import AgentsExecutionEnvironment
-from flink_agents_py.errors import PipelineError
+from flink_agents_py.errors import JobFailedError, PipelineError
 from flink_agents_py.flink.builder import FlinkBuilder, key_type_of
+from flink_agents_py.flink.failures import python_cause
 from flink_agents_py.flink.layout import step_environment
 from flink_agents_py.flink.settings import apply_settings, execution_mode
 from flink_agents_py.flink.table import column_key, column_key_type, key_of_row, stream_of_table
@@ -145,4 +147,16 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
         return execution_mode(self._env) == "thread"
 
     def execute(self, job_name: str | None = None) -> Any:
-        return self._env.execute(job_name) if job_name else self._env.execute()
+        """Run the job and wait for its end.
+
+        Raises:
+            JobFailedError: it failed; the message is the Python error behind Flink's report, which is chained.
+        """
+        try:
+            return self._env.execute(job_name) if job_name else self._env.execute()
+        except Py4JJavaError as error:
+            report = str(error)
+            raise JobFailedError(
+                f"the job failed: {python_cause(report)}",
+                fix=None if "fix:" in report else "see the whole report of Flink above",
+            ) from error

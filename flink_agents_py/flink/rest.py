@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from flink_agents_py.errors import EnvironmentSetupError
+from flink_agents_py.flink.failures import python_cause
 
 T = TypeVar("T")
 
@@ -118,7 +119,9 @@ class JobManagerClient:
     def _unexpected(self, job_id: str, state: str, wanted: tuple[str, ...]) -> EnvironmentSetupError:
         failures = self.job_failures(job_id)
         what = f"job {job_id} is {state}, not {' or '.join(wanted)}"
-        return EnvironmentSetupError(f"{what}; last failure:\n{failures[0]}" if failures else what)
+        if not failures:
+            return EnvironmentSetupError(what)
+        return EnvironmentSetupError(f"{what}; last failure:\n{failures[0]}\n\n{what}: {python_cause(failures[0])}")
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job and wait until it is gone."""

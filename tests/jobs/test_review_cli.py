@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.review_analysis import parse_arguments, python_cause
+from flink_agents_py.flink.failures import python_cause
+from jobs.review_analysis import parse_arguments
 
 
 @pytest.fixture
