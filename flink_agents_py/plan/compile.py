@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from flink_agents_py.agent import ActionMarker, Agent
-from flink_agents_py.builtin.actions import BUILT_IN_ACTIONS
-from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.agent import Agent
+from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, SignatureError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.built_in import built_in_actions
 from flink_agents_py.plan.external import ExternalActionsDocument
 from flink_agents_py.plan.functions import Entry, PickledCode, PlanCode, PythonFunction, not_picklable
 from flink_agents_py.plan.members import (
@@ -27,7 +27,6 @@ from flink_agents_py.plan.resources import Id, Providers
 from flink_agents_py.plan.signature import EventHint, check_signature, event_hint
 from flink_agents_py.plan.triggers import event_types_of
 from flink_agents_py.plan.values import to_document
-from flink_agents_py.policies import OnError
 from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from flink_agents_py.plan.plan import AgentPlan
 
 _log = logging.getLogger(__name__)
-
-_FATES: dict[str | None, OnError] = {"ignore": "skip", "dead_letter": "dead_letter"}
 
 SharedResources = Mapping[ResourceType, Mapping[str, ResourceDescriptor | SerializableResource]]
 
@@ -76,13 +73,13 @@ def compile_agent(
     except FlinkAgentsError as error:
         errors.append(error)
     _raise(errors)
-    actions += _built_in(providers, {action.name for action, _ in actions}, config)
     code = PlanCode(_pickle(actions), name)
-    for action, _ in actions:
+    own = [action for action, _ in actions]
+    for action in own:
         action.exec.attach(code)
     return AgentPlan(
         agent_name=name,
-        actions=[action for action, _ in actions],
+        actions=own + built_in_actions(providers, {action.name for action in own}, config),
         resource_providers=providers,
         config=config,
         code=code,
@@ -135,23 +132,6 @@ def _action(item: DeclaredAction) -> PlanAction:
     )
     action.remember(item.function, hint)
     return action
-
-
-def _built_in(providers: Providers, taken: set[str], config: AgentConfiguration | None) -> list[Compiled]:
-    strategy = None if config is None else config.get(AgentOptions.ERROR_HANDLING_STRATEGY)
-    compiled = []
-    for built_in in BUILT_IN_ACTIONS:
-        if built_in.name in taken or built_in.needs.isdisjoint(kind for kind, named in providers.items() if named):
-            continue
-        on_error: OnError = "fail"
-        if built_in.handles_errors:
-            on_error = _FATES.get(strategy, "fail")
-        marker = ActionMarker(built_in.triggers, on_error)
-        where = f"built-in action {built_in.name}"
-        reference = PythonFunction.reference(built_in.function)
-        item = DeclaredAction(built_in.name, built_in.function, marker, where, None, reference)
-        compiled.append((_action(item), item))
-    return compiled
 
 
 def _hint(item: DeclaredAction, event_types: list[str]) -> EventHint:

@@ -12,6 +12,7 @@ from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import AgentDefinitionError, DecodeError, DuplicateNameError, PlanFormatError, TriggerError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.built_in import built_in_actions
 from flink_agents_py.plan.compile import SharedResources, compile_agent
 from flink_agents_py.plan.document import PLAN_VERSION, ConfigDocument, json_schema, parse, read_json
 from flink_agents_py.plan.external import ExternalActionsDocument
@@ -37,7 +38,6 @@ class AgentPlan:
     Args:
         actions: in plan order, which is the order in which actions of one event run.
         code: what the actions' functions share.
-        ignored: names of actions a foreign plan had and this one has not.
         external: the external actions that ``ctx.call`` can call.
 
     Raises:
@@ -55,7 +55,6 @@ class AgentPlan:
         resource_providers: Providers | None = None,
         config: AgentConfiguration | None = None,
         code: PlanCode | None = None,
-        ignored: Iterable[str] = (),
         external: ExternalActionsDocument | None = None,
     ) -> None:
         self.agent_name = agent_name
@@ -64,7 +63,8 @@ class AgentPlan:
         self.resource_providers: Providers = resource_providers or {}
         # A copy: what the caller sets later is not part of this plan.
         self.config = AgentConfiguration.from_plain(config.to_plain()) if config is not None else AgentConfiguration()
-        self.ignored = tuple(ignored)
+        self.ignored: tuple[str, ...] = ()
+        """Names of actions a foreign plan had and this one has not."""
         self.external = external
         self._code = code or PlanCode(None, agent_name)
         self._listeners: dict[str, list[PlanAction]] = {}
@@ -83,6 +83,14 @@ class AgentPlan:
         for event_type in action.event_types:
             self.actions_by_event.setdefault(event_type, []).append(action.name)
             self._listeners.setdefault(event_type, []).append(action)
+
+    def _replace_built_in(self, theirs: list[str]) -> None:
+        """Ours in place of the built-in actions of another framework, where the plan has resources for them."""
+        for action in built_in_actions(self.resource_providers, self.actions, self.config):
+            self._add(action)
+        self.ignored = tuple(name for name in theirs if name not in self.actions)
+        if self.ignored:
+            _log.warning("built-in actions of Apache Flink Agents were left out: %s", ", ".join(self.ignored))
 
     @classmethod
     def from_agent(
@@ -191,11 +199,9 @@ class AgentPlan:
             UntrustedCodeError: it carries pickled functions and ``allow_pickled`` is false.
         """
         source = read_json(text)
-        ignored: list[str] = []
+        theirs: list[str] | None = None
         if "plan_version" not in source:
-            source, ignored = from_peer(source)
-            if ignored:
-                _log.warning("built-in actions of Apache Flink Agents were left out: %s", ", ".join(ignored))
+            source, theirs = from_peer(source)
         document = parse(source)
         code = PlanCode(document.pickled_functions, document.agent_name)
         pickled = [name for name, action in document.actions.items() if action.exec.is_by_value]
@@ -226,13 +232,14 @@ class AgentPlan:
                 resource_providers=document.resource_providers,
                 config=_configuration(document.config),
                 code=code,
-                ignored=ignored,
                 external=document.external,
             )
         except TriggerError as error:
             raise PlanFormatError(error.what, where=error.where, fix=error.fix) from error
         if document.actions_by_event is not None and document.actions_by_event != plan.actions_by_event:
             raise _contradiction(_difference(document.actions_by_event, plan.actions_by_event), "actions_by_event")
+        if theirs is not None:
+            plan._replace_built_in(theirs)
         return plan
 
     @staticmethod

@@ -8,6 +8,7 @@ import logging
 import pytest
 from pydantic import BaseModel
 
+from flink_agents_py.builtin.chat import chat_model_action
 from flink_agents_py.errors import FunctionNotFoundError, PlanFormatError
 from flink_agents_py.plan import AgentPlan
 from flink_agents_py.resources.base import Resource, ResourceType, SerializableResource
@@ -133,6 +134,23 @@ def test_a_plan_of_0_3_1_runs_here_without_its_built_in_actions(caplog):
     assert plan.config.get("some.key") == "some value"
     assert plan.get_resource("c", ResourceType.CHAT_MODEL_CONNECTION).url == {"$t": "not ours"}
     assert plan.get_resource("p", ResourceType.PROMPT) == Prompt(text="hi")
+
+
+def test_ours_stand_in_for_their_built_in_actions_where_there_are_resources_for_them():
+    document = plan_main()
+    descriptor = {"target_module": "somewhere", "target_clazz": "Model", "arguments": {}}
+    document["resource_providers"]["chat_model"] = {
+        "m": {
+            "name": "m",
+            "type": "chat_model",
+            "descriptor": descriptor,
+            "__resource_provider_type__": "PythonResourceProvider",
+        }
+    }
+    plan = load(document)
+    assert plan.ignored == ()
+    assert plan.actions["chat_model_action"].callable is chat_model_action
+    assert plan.actions_by_event["_tool_request_event"] == ["tool_call_action"]
 
 
 def test_a_plan_of_main_runs_here_and_its_built_ins_may_be_java():
