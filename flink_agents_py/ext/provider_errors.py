@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable
 from email.utils import parsedate_to_datetime
@@ -29,6 +30,9 @@ async def within(seconds: float, asked: Awaitable[T], service: str, model: str) 
         ModelUnavailableError: it does not.
     """
     try:
+        if sys.version_info >= (3, 11):
+            async with asyncio.timeout(seconds):  # in this task; wait_for makes another one for each call
+                return await asked
         return await asyncio.wait_for(asked, seconds)
     except (TimeoutError, asyncio.TimeoutError):
         raise ModelUnavailableError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -162,14 +163,13 @@ class BaseChatModelSetup(ModelResource):
     @property
     def retry(self) -> RetryPolicy:
         """For durable calls of this model: errors of the service are worth another attempt, others are not."""
-        retries = getattr(self._connection, "max_retries", 3)
-        return RetryPolicy(max_attempts=1 + retries, initial=1.0, maximum=30.0, retry_on=TRANSIENT)
+        return _retry(getattr(self._connection, "max_retries", 3))
 
     @property
     def timeouts(self) -> Timeouts:
         """For durable calls of this model."""
         # The connection's own timeout begins when its SDK is there; this one is for connections that forget theirs.
-        return Timeouts(attempt=getattr(self._connection, "timeout", 60.0) + _IMPORT_S)
+        return _timeouts(getattr(self._connection, "timeout", 60.0) + _IMPORT_S)
 
     def find_tool(self, name: str) -> Tool | None:
         """The tool a model asks for, if it is one that was offered; asks no server."""
@@ -287,3 +287,14 @@ class BaseChatModelSetup(ModelResource):
             tokens = extra["promptTokens"] * price.input + extra.get("completionTokens", 0) * price.output
             extra["cost"] = tokens / 1_000_000
         return answer
+
+
+# Asked for with every chat, and always the same: making one takes as long as sending an event.
+@functools.lru_cache(maxsize=64)
+def _retry(retries: int) -> RetryPolicy:
+    return RetryPolicy(max_attempts=1 + retries, initial=1.0, maximum=30.0, retry_on=TRANSIENT)
+
+
+@functools.lru_cache(maxsize=64)
+def _timeouts(seconds: float) -> Timeouts:
+    return Timeouts(attempt=seconds)
