@@ -58,7 +58,7 @@ def spec_of(server, outputs, tmp_path, chats, **more):
     }
 
 
-def check_answers(outputs, server, chats):
+def check_answers(outputs, chats):
     """Each chat has one answer, made of its own results alone, in the order in which the model asked."""
     answers = {line["answer"] for line in lines(outputs)}
     by_question = {}
@@ -72,18 +72,18 @@ def check_answers(outputs, server, chats):
     assert sorted(by_question) == sorted(f"question {n} {side}" for n in range(COUNT) for side in "ab"[:chats])
 
 
-@pytest.mark.parametrize("chats", [1, 2])
-def test_each_input_is_answered_with_as_many_calls_as_scripted(host, mode, server, outputs, tmp_path, chats):
-    host.run("react", mode, spec_of(server, outputs, tmp_path, chats))
-    check_answers(outputs, server, chats)
+def test_each_input_is_answered_with_as_many_calls_as_scripted(host, mode, server, outputs, tmp_path):
+    host.run("react", mode, spec_of(server, outputs, tmp_path, chats=1))
+    check_answers(outputs, chats=1)
     asked = Counter((request.text, round_of(request)) for request in server.requests)
     for (question, round_), times in asked.items():
         faulty = round_ == 0 and int(question.split()[1]) % 10 in FAULTS
         assert times == 1 + faulty, (question, round_, times)
-    assert len(asked) == 3 * COUNT * chats
-    say(f"{mode}: {len(server.requests)} requests, {len(server.answered)} answered, for {COUNT * chats} chats")
+    assert len(asked) == 3 * COUNT
+    say(f"{mode}: {len(server.requests)} requests, {len(server.answered)} answered, for {COUNT} chats")
 
 
+@pytest.mark.timeout(300)
 def test_after_a_failure_no_finished_call_of_model_or_tool_is_made_again(host, mode, server, outputs, tmp_path):
     marker = tmp_path / "failed"
     spec = spec_of(
@@ -99,7 +99,7 @@ def test_after_a_failure_no_finished_call_of_model_or_tool_is_made_again(host, m
     )
     job.wait()
     assert marker.exists()
-    check_answers(outputs, server, 2)
+    check_answers(outputs, chats=2)
     # What is known shows in what is asked next: a question of a round means that the model's answers and the tools'
     # results of the rounds before it were recorded. Each run of a tool gives another result.
     newest: dict[str, int] = defaultdict(int)
