@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
@@ -73,7 +74,8 @@ class _Chat:
         iterations = transcript.rounds + (not answer.tool_calls)
         answer = _with(answer, **{OUTCOME: outcome}, iterations=iterations, chat_usage=transcript.usage)
         transcript.end()
-        self._ctx.send_event(ChatResponseEvent(transcript.request_id, answer))
+        usage = transcript.usage
+        self._ctx.send_event(ChatResponseEvent(transcript.request_id, answer, usage["retries"], usage["waited"]))
 
     async def _ask(self, messages: Sequence[ChatMessage]) -> ChatMessage:
         """One question, with the schema as the model's service takes it."""
@@ -97,7 +99,7 @@ class _Chat:
         if self._transcript.prompt_args:
             options["prompt_args"] = self._transcript.prompt_args
         answer: ChatMessage = await ctx.durable_execute_async(
-            setup.achat if setup.is_async else setup.chat,
+            _counted(setup.achat) if setup.is_async else _counted_sync(setup.chat),
             list(messages),
             name=f"chat {self._transcript.model}",
             retry=_every_error(ctx) if self._retries_all else setup.retry,
@@ -139,6 +141,49 @@ class _Chat:
     def _say(self, strategy: str, **more: Any) -> None:
         if not self._ctx.replaying:
             self._ctx.observe(STRUCTURED_OUTPUT, model=self._transcript.model, strategy=strategy, **more)
+
+
+def _counted(ask: Callable[..., Awaitable[ChatMessage]]) -> Callable[..., Awaitable[ChatMessage]]:
+    """``ask``, whose answer tells how many attempts it took: in the answer, so that a replay tells the same."""
+    attempts = _Attempts()
+
+    async def asked(*args: Any, **kwargs: Any) -> ChatMessage:
+        with attempts:
+            return attempts.told(await ask(*args, **kwargs))
+
+    return asked
+
+
+def _counted_sync(ask: Callable[..., ChatMessage]) -> Callable[..., ChatMessage]:
+    attempts = _Attempts()
+
+    def asked(*args: Any, **kwargs: Any) -> ChatMessage:
+        with attempts:
+            return attempts.told(ask(*args, **kwargs))
+
+    return asked
+
+
+class _Attempts:
+    """The attempts of one call in this attempt of the job, and the seconds between them."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._waited = 0.0
+        self._ended = 0.0
+
+    def __enter__(self) -> None:
+        if self._made:
+            self._waited += monotonic() - self._ended
+        self._made += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = monotonic()
+
+    def told(self, answer: ChatMessage) -> ChatMessage:
+        if self._made == 1:
+            return answer
+        return _with(answer, retries=self._made - 1, retry_wait_s=round(self._waited, 3))
 
 
 def _with(answer: ChatMessage, **extra: Any) -> ChatMessage:

@@ -40,7 +40,7 @@ class Transcript:
             "rounds": 0,
             "messages": 0,
             "strategy": "",
-            "usage": {"prompt": 0, "completion": 0, "cost": 0.0, "calls": 0},
+            "usage": {"prompt": 0, "completion": 0, "cost": 0.0, "calls": 0, "retries": 0, "waited": 0.0},
         }
         return cls(ctx, request.id, head, request.messages)
 
@@ -94,7 +94,7 @@ class Transcript:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Tokens, cost and calls of the whole chat so far."""
+        """Tokens, cost, calls, their retries and the seconds waited for those, of the whole chat so far."""
         usage: dict[str, Any] = self._head["usage"]
         return usage
 
@@ -105,6 +105,8 @@ class Transcript:
         usage["completion"] += answer.extra_args.get("completionTokens", 0)
         usage["cost"] += answer.extra_args.get("cost", 0.0)
         usage["calls"] += 1
+        usage["retries"] += answer.extra_args.get("retries", 0)
+        usage["waited"] += answer.extra_args.get("retry_wait_s", 0.0)
 
     def round(self) -> None:
         """Count an answer that asks for tools."""

@@ -143,6 +143,19 @@ def test_errors_of_the_service_are_tried_again_as_often_as_the_connection_says()
     assert len(model.requests) == 3
 
 
+class Counting(Asker):
+    @action(ChatResponseEvent)
+    @staticmethod
+    def answer(event: ChatResponseEvent, ctx: RunnerContext) -> None:
+        ctx.send_event(OutputEvent((event.response.text, event.retry_count)))
+
+
+def test_the_response_tells_how_often_the_service_was_asked_again():
+    busy = [ModelUnavailableError("busy"), ModelUnavailableError("still busy")]
+    model = ScriptedChatModel([asks_for(("none", {})), "fine"], fail_first=busy)
+    assert answer_of(asker(model, Counting())) == ("fine", 4)
+
+
 def test_under_retry_every_error_is_tried_again_misfits_included():
     replies = iter([ModelRequestError("odd"), "no", "no", {"score": 2}])
     model = ScriptedChatModel(lambda request: next(replies))
@@ -172,7 +185,14 @@ def test_tokens_and_cost_are_counted_over_the_whole_chat():
     agent.add_resource("add", ResourceType.TOOL, Tool.from_callable(plus, name="add"))
     prices = {"script": {"input": 2_000_000, "output": 1_000_000}}
     answer = answer_of(agent, "one two", {"ScriptedChatModelConnection.prices": prices})
-    assert answer.extra_args["chat_usage"] == {"prompt": 2 + 3, "completion": 2, "cost": 12.0, "calls": 2}
+    assert answer.extra_args["chat_usage"] == {
+        "prompt": 2 + 3,
+        "completion": 2,
+        "cost": 12.0,
+        "calls": 2,
+        "retries": 0,
+        "waited": 0.0,
+    }
 
 
 def test_tokens_are_counted_in_the_metrics_of_the_action():
