@@ -54,6 +54,8 @@ class _Chat:
         self._ctx = ctx
         self._transcript = transcript
         self._setup: BaseChatModelSetup = ctx.get_resource(transcript.model, ResourceType.CHAT_MODEL)
+        if transcript.schema is not None:
+            _ = transcript.schema.output_schema  # a class that is not here is better missed before the model is paid
         self._retries_all = ctx.config.get(AgentOptions.ERROR_HANDLING_STRATEGY) == "retry"
 
     async def go_on(self) -> None:

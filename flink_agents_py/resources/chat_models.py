@@ -109,7 +109,7 @@ class BaseChatModelSetup(ModelResource):
     _tools: dict[str, Tool] = PrivateAttr(default_factory=dict)
     _servers: list[BaseMCPServer] = PrivateAttr(default_factory=list)
     _whole: list[BaseMCPServer] = PrivateAttr(default_factory=list)
-    _remote: frozenset[str] = PrivateAttr(default=frozenset())
+    _remote: dict[str, BaseMCPServer | None] = PrivateAttr(default_factory=dict)
     _prompt: Prompt | None = PrivateAttr(default=None)
 
     @field_validator("structured_output_strategy", mode="before")
@@ -132,20 +132,25 @@ class BaseChatModelSetup(ModelResource):
             return
         self._connection = context.get_resource(self.connection, ResourceType.CHAT_MODEL_CONNECTION)
         servers = context.names(ResourceType.MCP_SERVER)
-        whole, named, tools = list(self.mcp_servers), list[str](), list[str]()
+        whole, remote, tools = list(self.mcp_servers), dict[str, str | None](), list[str]()
         for entry in self.tools:
             if entry.startswith(_MCP):
                 server, _, name = entry[len(_MCP) :].partition("/")
-                (named if name else whole).append(name or server)
+                if name:
+                    remote[name] = server
+                else:
+                    whole.append(server)
             elif servers and entry not in context.names(ResourceType.TOOL):
-                named.append(entry)
+                remote[entry] = None  # of whichever server has it
             else:
                 tools.append(entry)
         remote_prompt = isinstance(self.prompt, str) and self.prompt not in context.names(ResourceType.PROMPT)
-        wanted = servers if named or remote_prompt else whole
-        self._servers = [context.get_resource(name, ResourceType.MCP_SERVER) for name in wanted]
-        self._whole = [context.get_resource(name, ResourceType.MCP_SERVER) for name in whole]
-        self._remote = frozenset(named)
+        named = [*whole, *(server for server in remote.values() if server)]
+        wanted = servers if None in remote.values() or remote_prompt else list(dict.fromkeys(named))
+        found = {name: context.get_resource(name, ResourceType.MCP_SERVER) for name in dict.fromkeys([*wanted, *named])}
+        self._servers = list(found.values())
+        self._whole = [found[name] for name in whole]
+        self._remote = {name: None if server is None else found[server] for name, server in remote.items()}
         self._tools = {name: context.get_resource(name, ResourceType.TOOL) for name in tools}
         if isinstance(self.prompt, Prompt):
             self._prompt = self.prompt
@@ -179,7 +184,8 @@ class BaseChatModelSetup(ModelResource):
         if name in self._tools:
             return self._tools[name]
         if name in self._remote or self._whole:
-            return RemoteTool(servers=self._servers, metadata=ToolMetadata(name=name))
+            server = self._remote.get(name)
+            return RemoteTool(servers=self._servers if server is None else [server], metadata=ToolMetadata(name=name))
         return None
 
     def native(self, schema: OutputSchema | None) -> bool:
@@ -273,9 +279,14 @@ class BaseChatModelSetup(ModelResource):
             offered += [
                 OfferedTool(metadata=metadata)
                 for metadata in await server.alist_tools()
-                if metadata.name in self._remote or any(server is one for one in self._whole)
+                if self._offers(server, metadata.name)
             ]
         return offered
+
+    def _offers(self, server: BaseMCPServer, name: str) -> bool:
+        if any(server is one for one in self._whole):
+            return True
+        return name in self._remote and (self._remote[name] is None or self._remote[name] is server)
 
     def _answered(self, answer: ChatMessage) -> ChatMessage:
         extra = answer.extra_args
