@@ -55,7 +55,7 @@ class Server:
             self._process = subprocess.Popen(
                 self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._options
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -113,7 +113,7 @@ def postgres_that_can_crash(postgres: str | None = None) -> Iterator[Server]:
             check=True,
             capture_output=True,
             cwd=folder,
-            timeout=60,
+            timeout=280,
             **as_user,
         )
         port = free_port()

@@ -104,7 +104,14 @@ def source(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> DataStream:
     """Rows with timestamps and watermarks; ``idle``: beside a source that never says a word, and is marked idle."""
     ordered = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(2 * STEP_MS))
     strategy = ordered.with_timestamp_assigner(Ages())
-    rows = numbers(env, spec["count"], spec["keys"], spec["per_second"], forever=spec.get("forever", False))
+    rows = numbers(
+        env,
+        spec["count"],
+        spec["keys"],
+        spec["per_second"],
+        per_checkpoint=spec.get("per_checkpoint", 0),
+        forever=spec.get("forever", False),
+    )
     stream = rows.assign_timestamps_and_watermarks(strategy).set_parallelism(1).uid("timestamps")
     if spec.get("idle"):
         silent = strategy.with_idleness(Duration.of_millis(300))
@@ -128,7 +135,9 @@ def look_at(stream: DataStream, kind: str) -> DataStream:
 
 
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
-    """Spec: count, keys, per_second, seconds, outputs; idle, forever, packed; fail_at, marker; config."""
+    """Spec: count, keys, per_second, seconds, outputs; how the source goes on (per_checkpoint, idle, forever);
+    packed; fail_at, marker; config.
+    """
     env.get_config().set_auto_watermark_interval(20)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     config = agents.get_config()

@@ -22,14 +22,24 @@ def key_of(record: Any) -> str:
 
 
 def numbers(
-    env: StreamExecutionEnvironment, count: int, keys: int, per_second: float = 0, *, forever: bool = False
+    env: StreamExecutionEnvironment,
+    count: int,
+    keys: int,
+    per_second: float = 0,
+    *,
+    per_checkpoint: int = 0,
+    forever: bool = False,
 ) -> DataStream:
     """Numbers from 0, as fast as possible or at a rate; ``forever``: the stream does not end with the last of them.
+
+    ``per_checkpoint``: so many, then none before a checkpoint; a job without checkpoints is stopped there for certain.
 
     Parallelism 1 whatever the job's, so that the inputs of a key are in order.
     """
     rates = _jvm().org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy
-    if per_second:
+    if per_checkpoint:
+        source = _generator([str(number) for number in range(count)], rates.perCheckpoint(per_checkpoint))
+    elif per_second:
         source = _generator([str(number) for number in range(count)], rates.perSecond(float(per_second)))
     else:
         source = NumberSequenceSource(0, count - 1)
