@@ -8,11 +8,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.calls import DurableCall, Gathering
-from flink_agents_py.engine.failures import dead_letter, message_of
+from flink_agents_py.engine.failures import dead_letter, failure_of, message_of
 from flink_agents_py.engine.memory_observer import OBSERVATIONS
 from flink_agents_py.engine.task import ActionTask, describe_awaitable
-from flink_agents_py.engine.tracebacks import in_words, trim
-from flink_agents_py.errors import ActionFailedError, AwaitError, JournalMismatchError
+from flink_agents_py.engine.tracebacks import trim
+from flink_agents_py.errors import AwaitError, JournalMismatchError
 from flink_agents_py.events import OutputEvent, active, encode_event
 
 if TYPE_CHECKING:
@@ -295,11 +295,7 @@ class RunDriver:
             fails = policy == "fail" or isinstance(error, JournalMismatchError)
             self._watch.action_ended(task, "failed" if fails else _OUTCOMES[policy], error)
         if policy == "fail" or isinstance(error, JournalMismatchError):
-            raise ActionFailedError(
-                f"action {task.route.name} failed: {type(error).__name__}: {message_of(error)}",
-                where=f"{task.place()}{in_words(error)}",
-                fix='fix the action, or declare on_error="dead_letter" or "skip" to keep the job running',
-            ) from error
+            raise failure_of(task, error) from error
         if policy == "skip":
             self._engine.stats.skipped += 1
             if self._recorder is not None:

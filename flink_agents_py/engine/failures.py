@@ -5,7 +5,8 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_py.errors import EncodeError
+from flink_agents_py.engine.tracebacks import in_words
+from flink_agents_py.errors import ActionFailedError, EncodeError, FlinkAgentsError
 from flink_agents_py.serde import to_plain
 
 if TYPE_CHECKING:
@@ -29,6 +30,20 @@ def dead_letter(agent: str, task: ActionTask, error: BaseException) -> dict[str,
         "message": message_of(error),
         "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
     }
+
+
+def failure_of(task: ActionTask, error: BaseException) -> ActionFailedError:
+    """What ends the job under ``on_error="fail"``: one message with one place and one next step."""
+    place, what = task.place(), message_of(error)
+    fix = 'fix the action, or declare on_error="dead_letter" or "skip" to keep the job running'
+    if isinstance(error, FlinkAgentsError):
+        what = f"[{error.code}] {error.what}"
+        if error.where and error.where != place:
+            place = f"{error.where}; {place}"
+        fix = error.fix or fix
+    return ActionFailedError(
+        f"action {task.route.name} failed: {type(error).__name__}: {what}", where=f"{place}{in_words(error)}", fix=fix
+    )
 
 
 def message_of(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from pyflink.datastream import DataStream, OutputTag
 
 from flink_agents_py.engine.driver import DEAD_LETTERS
 from flink_agents_py.engine.engine import job_identity
+from flink_agents_py.engine.tracebacks import in_words, trim
 from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError
 from flink_agents_py.external.stage import ActionStage, ActionStreams
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from flink_agents_py.agent import Agent
     from flink_agents_py.external.registry import ActionRegistry
     from flink_agents_py.flink.environment import FlinkAgentsEnvironment
+
+
+_SHOWN = 200  # characters of an input in a message
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,7 @@ class FlinkBuilder(AgentBuilder):
         sides = {tag: layout_of(kind, f"side output {tag!r} of agent {name}") for tag, kind in applied.tags.items()}
         for each in (layout, *sides.values()):
             check_carried(each.declared, each.where, threaded=environment.threaded)
-        selector = applied.key_selector or _first_of_pair
+        selector = _first_of_pair if applied.key_selector is None else KeyOf(applied.key_selector, name)
         kind = kind_of(applied.key_type)
         beats = None if environment.threaded else kind
         keys: list[Any] = []
@@ -272,6 +276,35 @@ class FlinkBuilder(AgentBuilder):
 def key_type_of(key_selector: Callable[[Any], Any], declared: Any) -> TypeInformation:
     """The declared type of the key, else what the selector is annotated with, else pickled."""
     return type_information(_annotated_return(key_selector) if declared is None else declared)
+
+
+class KeyOf:
+    """A key selector that says which input it failed on."""
+
+    def __init__(self, selector: Callable[[Any], Any], agent: str) -> None:
+        self._selector = selector
+        self._agent = agent
+
+    def __call__(self, value: Any) -> Any:
+        try:
+            key = self._selector(value)
+        except Exception as error:
+            trim(error)
+            shown = repr(value)
+            raise PipelineError(
+                f"the key selector failed: {type(error).__name__}: {error}",
+                where=f"inputs of agent {self._agent}, input {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}"
+                f"{in_words(error)}",
+                fix="let the selector find a key in every input, or filter out those without one before the agent",
+            ) from error
+        if key is None:
+            shown = repr(value)
+            raise PipelineError(
+                "the key selector gave None, which is no key",
+                where=f"inputs of agent {self._agent}, input {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}",
+                fix="let the selector find a key in every input, or filter out those without one before the agent",
+            )
+        return key
 
 
 def _first_of_pair(pair: Any) -> Any:

@@ -10,11 +10,17 @@ _IN_PROCESS = re.compile(
     r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*(?:\n {2,}\S.*)*)?$",
     re.MULTILINE,
 )
+_NO_JAVA = "Java gateway process exited before sending its port number"
 _JAVA = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 
 
 def python_cause(text: str) -> str:
     """The Python error at the bottom of a Flink failure: ``ValueError: ...``; else the last Java cause."""
+    if _NO_JAVA in text:
+        return (
+            "there is no Java that runs: install Java 11, 17 or 21, or pip install 'flink-agents-py[java]'; then set "
+            "JAVA_HOME to it"
+        )
     in_thread = _IN_THREAD.findall(text)
     if in_thread:
         return ": ".join(in_thread[-1])
