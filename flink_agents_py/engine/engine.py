@@ -98,6 +98,7 @@ class Engine:
         self.plan = plan
         self.watch = watch
         self.metrics = MetricGroup()
+        plan.count_resources_in(self.metrics)
         self.config = config = plan.config
         self.stats = Stats()
         self.effects = Effects()

@@ -25,6 +25,7 @@ from flink_agents_py.plan.resources import Providers, ResourceCache
 if TYPE_CHECKING:
     from flink_agents_py.agent import Agent
     from flink_agents_py.external.registry import ActionRegistry
+    from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.resources.base import ResourceType
 
 _log = logging.getLogger(__name__)
@@ -138,6 +139,10 @@ class AgentPlan:
             ResourceCycleError: it depends on itself; the message shows the circle.
         """
         return self._resources.get(name, type)
+
+    def count_resources_in(self, metrics: MetricGroup) -> None:
+        """Give the resources that are built from now on a metric group each: ``resource.<type>``, ``name.<name>``."""
+        self._resources.metrics = metrics
 
     def close(self) -> None:
         """Close the resources that were built, in reverse order; closing twice does nothing.

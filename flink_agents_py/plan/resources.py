@@ -9,8 +9,9 @@ from typing import Any
 
 from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import ResourceCycleError, UnknownResourceError
+from flink_agents_py.metrics import MetricGroup
 from flink_agents_py.plan.providers import DescribedResource, PlainResource
-from flink_agents_py.resources.base import ResourceType
+from flink_agents_py.resources.base import Resource, ResourceType
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class ResourceCache:
     def __init__(self, providers: Providers, config: AgentConfiguration | None = None) -> None:
         self._providers = providers
         self.config = AgentConfiguration() if config is None else config
+        self.metrics: MetricGroup | None = None  # where nobody counts
         self._built: dict[Id, Any] = {}
         self._in_order: list[Any] = []
         self._building: list[Id] = []
@@ -55,6 +57,9 @@ class ResourceCache:
             self._building.append(key)
             try:
                 resource = provider.provide(self)
+                if self.metrics is not None and isinstance(resource, Resource):
+                    group = self.metrics.get_sub_group("resource", resource_type.value).get_sub_group("name", name)
+                    resource.set_metric_group(group)
                 opener = getattr(resource, "open", None)
                 if callable(opener):
                     opener()

@@ -15,6 +15,7 @@ from flink_agents_py import (
     InjectedArg,
     InputEvent,
     OutputEvent,
+    ResourceDescriptor,
     ResourceType,
     RunnerContext,
     Tool,
@@ -29,6 +30,7 @@ from flink_agents_py.errors import (
     StructuredOutputError,
 )
 from flink_agents_py.testing import AgentHarness, Scenario, ScriptedChatModel, asks_for, crash_everywhere
+from flink_agents_py.testing.scripted_model import ScriptedChatModelConnection
 
 
 class Score(BaseModel):
@@ -301,3 +303,25 @@ def test_an_injected_argument_without_a_value_is_the_tools_error():
 def test_an_injected_argument_must_be_a_parameter():
     with pytest.raises(SignatureError, match="no parameter 'color'"):
         Tool.from_callable(who_is, injected_args={"color": InjectedArg.from_config("x")})
+
+
+class Metered(ScriptedChatModelConnection):
+    def chat(self, *args, **kwargs):
+        self.metric_group.get_counter("asked").inc()
+        return super().chat(*args, **kwargs)
+
+    async def achat(self, *args, **kwargs):
+        self.metric_group.get_counter("asked").inc()
+        return await super().achat(*args, **kwargs)
+
+
+def test_a_resource_has_a_metric_group_of_its_own():
+    model = ScriptedChatModel(["hi"])
+    agent = Asker().add_resource("asker", ResourceType.CHAT_MODEL, model.setup("model"))
+    descriptor = ResourceDescriptor(Metered, **model.connection.arguments)
+    agent.add_resource("model", ResourceType.CHAT_MODEL_CONNECTION, descriptor)
+    harness = AgentHarness(agent, latency=0.01)
+    harness.feed("ann", "hi")
+    harness.run()
+    group = harness.engine.metrics.get_sub_group("resource", "chat_model_connection").get_sub_group("name", "model")
+    assert group.get_counter("asked").get_count() == 1
