@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from jobs.benchmarks.chat import URL
 from jobs.benchmarks.cli import main, parse
 from jobs.benchmarks.run import RunFailedError
 
@@ -97,6 +99,25 @@ def test_none_as_a_store_is_no_store():
     assert main(["echo", "--store", "none", "--runs", "1"], measure=Machine(), look=idle) == 0
 
 
+def test_chat_takes_turns_with_the_sdk_and_with_aiohttp_and_says_what_each_layer_costs(capsys):
+    def machine(spec):
+        assert os.environ[URL].startswith("http://127.0.0.1:")
+        cpu_s = {"bare": 0.5, "sdk": 1.5, "agent": 2.0}[spec.engine]
+        return {"records": spec.n, "seconds": cpu_s, "cpu_s": cpu_s}
+
+    assert main(["chat", "--n", "1000", "--runs", "1"], measure=machine, look=idle) == 0
+    *sides, layers = lines(capsys)
+    assert [line["engine"] for line in sides] == ["bare", "sdk", "agent"]
+    assert layers == {
+        "workload": "chat",
+        "ratio_to_bare": 0.25,
+        "ratio_to_sdk": 0.75,
+        "cpu_ms_per_chat": {"bare": 0.5, "sdk": 1.5, "agent": 2.0},
+        "own_cpu_share": 0.25,
+    }
+    assert URL not in os.environ
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -104,6 +125,7 @@ def test_none_as_a_store_is_no_store():
         (["echo", "--store", "sqlite", "--engine", "raw"], "--store measures the agent alone"),
         (["echo", "--store", "sqlite", "--event-time", "hold"], "--store measures the agent alone"),
         (["echo", "--store-url", "redis://host"], "--store-url needs --store"),
+        (["chat", "--store", "sqlite"], "goes neither with --store"),
         (["nonsense"], "unknown workload 'nonsense'; choose from echo, chain3"),
         (["echo", "--engine", "async"], "measures the workload 'io' only"),
         (["echo", "--n", "5"], "must be at least 100, not 5"),
@@ -145,3 +167,12 @@ def test_a_small_benchmark_runs_on_flink_and_prints_json_lines_only(workload):
     raw, agent, ratio = (json.loads(line) for line in done.stdout.splitlines())
     assert (raw["engine"], agent["engine"]) == ("raw", "agent")
     assert ratio["ratio"] > 0
+
+
+@pytest.mark.flink
+def test_a_small_chat_benchmark_runs_on_flink():
+    command = [sys.executable, "-m", "jobs.benchmarks", "chat", "--engine", "agent", "--n", "300", "--runs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    (agent,) = (json.loads(line) for line in done.stdout.splitlines())
+    assert agent["records_per_s"] > 0
