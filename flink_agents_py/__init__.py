@@ -63,12 +63,21 @@ from flink_agents_py.resources.chat_models import (
     BaseChatModelSetup,
     StructuredOutputStrategy,
 )
+from flink_agents_py.resources.embedding_models import BaseEmbeddingModelConnection, BaseEmbeddingModelSetup
 from flink_agents_py.resources.injection import InjectedArg
+from flink_agents_py.resources.mcp import BaseMCPServer
 from flink_agents_py.resources.messages import ChatMessage, ImagePart, MessageRole, TextPart
 from flink_agents_py.resources.names import ResourceName
 from flink_agents_py.resources.output_schema import OutputSchema
 from flink_agents_py.resources.prompts import Prompt
 from flink_agents_py.resources.tools import Tool
+from flink_agents_py.resources.vector_stores import (
+    BaseVectorStore,
+    Document,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
 
 __all__ = [
     "ActionCall",
@@ -88,6 +97,10 @@ __all__ = [
     "AgentsExecutionEnvironment",
     "BaseChatModelConnection",
     "BaseChatModelSetup",
+    "BaseEmbeddingModelConnection",
+    "BaseEmbeddingModelSetup",
+    "BaseMCPServer",
+    "BaseVectorStore",
     "BusinessRejected",
     "BusinessRetryable",
     "ChatMessage",
@@ -96,6 +109,7 @@ __all__ = [
     "ConfigOption",
     "ContextRetrievalRequestEvent",
     "ContextRetrievalResponseEvent",
+    "Document",
     "Event",
     "EventType",
     "FailedAction",
@@ -131,6 +145,9 @@ __all__ = [
     "Tool",
     "ToolRequestEvent",
     "ToolResponseEvent",
+    "VectorStoreQuery",
+    "VectorStoreQueryMode",
+    "VectorStoreQueryResult",
     "action",
     "chat_model_connection",
     "chat_model_setup",
