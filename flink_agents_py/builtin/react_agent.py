@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flink_agents_py.agent import Agent
+from flink_agents_py.agent import Agent, Trigger
 from flink_agents_py.builtin.chat import OUTCOME, chat_model_action
 from flink_agents_py.builtin.tool_calls import tool_call_action
 from flink_agents_py.chat_events import ChatRequestEvent, ChatResponseEvent, ToolRequestEvent, ToolResponseEvent
@@ -39,7 +39,8 @@ class ReActAgent(Agent):
         output_schema: a pydantic model, a row type or a JSON Schema: outputs are of that type, else they are texts.
         max_iterations: answers of the model for one input; if the last of them still asks for tools,
             :class:`~flink_agents_py.errors.MaxIterationsError` is the input's outcome.
-        on_error: what becomes of an input whose chat fails: ``fail`` | ``dead_letter`` | ``skip``.
+        on_error: what becomes of an input whose chat fails: ``fail`` | ``dead_letter`` | ``skip``. Under ``fail`` the
+            option ``error-handling-strategy`` decides about errors of the model.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class ReActAgent(Agent):
             output_schema=OutputSchema.of(output_schema),
             max_iterations=max_iterations,
         )
-        self.add_action(
-            "chat_model_action", [ChatRequestEvent, ToolResponseEvent], chat_model_action, on_error=on_error
-        )
-        self.add_action("tool_call_action", [ToolRequestEvent], tool_call_action, on_error=on_error)
+        if on_error != "fail":  # else the built-in ones join, and ``error-handling-strategy`` has its say
+            chat_events: list[Trigger] = [ChatRequestEvent, ToolResponseEvent]
+            self.add_action("chat_model_action", chat_events, chat_model_action, on_error=on_error)
+            self.add_action("tool_call_action", [ToolRequestEvent], tool_call_action, on_error=on_error)
         self.add_action("stop_action", [ChatResponseEvent], self.stop_action, on_error=on_error)
 
     @staticmethod

@@ -19,6 +19,8 @@ from flink_agents_py import (
     ResourceType,
     RunnerContext,
     Tool,
+    ToolRequestEvent,
+    ToolResponseEvent,
     action,
     tool,
 )
@@ -29,6 +31,7 @@ from flink_agents_py.errors import (
     SignatureError,
     StructuredOutputError,
 )
+from flink_agents_py.resources.messages import tool_call
 from flink_agents_py.testing import AgentHarness, Scenario, ScriptedChatModel, asks_for, crash_everywhere
 from flink_agents_py.testing.scripted_model import ScriptedChatModelConnection
 
@@ -254,6 +257,34 @@ def test_two_chats_of_one_run_keep_their_transcripts_apart():
 
 def test_two_chats_of_one_run_survive_a_crash_anywhere():
     assert crash_everywhere(Scenario(twins, [("k", "xy"), ("l", "zz")], ordered=False)).points > 50
+
+
+# --- tools without a model --------------------------------------------------------------------------------------------
+
+
+class Direct(Agent):
+    """Asks for tools itself, by their names as resources."""
+
+    @action(InputEvent)
+    @staticmethod
+    def ask(event: InputEvent, ctx: RunnerContext) -> None:
+        calls = [tool_call("plus", {"a": event.input, "b": 1}, "x"), tool_call("gone", {}, "y")]
+        ctx.send_event(ToolRequestEvent("", calls))
+
+    @action(ToolResponseEvent)
+    @staticmethod
+    def told(event: ToolResponseEvent, ctx: RunnerContext) -> None:
+        ctx.send_event(OutputEvent((event.responses["x"], event.success, event.error["y"])))
+
+
+def test_an_action_may_ask_for_tools_itself():
+    agent = Direct().add_resource("plus", ResourceType.TOOL, Tool.from_callable(plus))
+    harness = AgentHarness(agent, latency=0.01)
+    harness.feed("k", 1)
+    harness.run()
+    ((result, success, error),) = harness.outputs
+    assert (result, success) == (2, {"x": True, "y": False})
+    assert "there is no tool 'gone'" in error
 
 
 # --- arguments the model does not see ---------------------------------------------------------------------------------

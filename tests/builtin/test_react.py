@@ -8,7 +8,13 @@ import pytest
 from pydantic import BaseModel
 
 from flink_agents_py import Prompt, ReActAgent, ResourceType, Tool
-from flink_agents_py.errors import ActionFailedError, AgentDefinitionError, MaxIterationsError, ModelUnavailableError
+from flink_agents_py.errors import (
+    ActionFailedError,
+    AgentDefinitionError,
+    MaxIterationsError,
+    ModelRequestError,
+    ModelUnavailableError,
+)
 from flink_agents_py.testing import AgentHarness, Scenario, ScriptedChatModel, asks_for, crash_everywhere
 from tests.support.stores import in_memory
 
@@ -147,6 +153,12 @@ def test_an_error_of_the_service_is_tried_again_and_waits_on_timers():
     assert harness.outputs == []
     harness.advance(5)
     assert harness.outputs == ["done"]
+
+
+def test_the_error_handling_strategy_counts_here_too():
+    model = ScriptedChatModel(lambda request: ModelRequestError("bad") if request.text == "bad" else "fine")
+    config = {"error-handling-strategy": "ignore"}
+    assert outputs_of(agent_with(model), "bad", "good", config=config) == ["fine"]
 
 
 def ledger_agent() -> ReActAgent:
