@@ -130,6 +130,7 @@ class Engine:
                 state,
                 timers,
                 parallelism=parallelism,
+                paced=executor.real_time,
                 listens=ActionFailedEvent.EVENT_TYPE in by_event,
             )
         self._driver = RunDriver(self, by_event)

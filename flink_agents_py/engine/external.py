@@ -51,16 +51,25 @@ class ExternalActions:
 
     Args:
         parallelism: subtasks of the operator, for limits that are divided among them.
+        paced: whether calls take time by the clock on the wall; see :class:`~flink_agents_py.engine.lanes.Lanes`.
         listens: whether an action of the agent listens to :class:`ActionFailedEvent`.
     """
 
     desk: CallDesk
 
     def __init__(
-        self, engine: Engine, bindings: Bindings, state: KeyedState, timers: Timers, *, parallelism: int, listens: bool
+        self,
+        engine: Engine,
+        bindings: Bindings,
+        state: KeyedState,
+        timers: Timers,
+        *,
+        parallelism: int,
+        paced: bool,
+        listens: bool,
     ) -> None:
         self.bindings = bindings
-        self.lanes = Lanes(parallelism)
+        self.lanes = Lanes(parallelism, paced=paced)
         self.shared = Shared()
         limit = engine.config.get(AgentOptions.EXTERNAL_AUDIT_SIZE)
         self.state = ExternalState(state.idem, state.audit, engine.clock, timers, limit)

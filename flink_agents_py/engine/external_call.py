@@ -66,7 +66,7 @@ class ExternalCall(DurableCall):
         self.lane, self.breaker = lane, breaker
         self.retry = spec.retry.policy
         self.timeouts = self.timeouts.model_copy(update={"total": spec.timeouts.total})
-        self.func = attempt_of(binding, self.idempotency_key, shared, reconcile=reconcile)
+        self.func = attempt_of(binding, self.idempotency_key, shared, lane.pace, reconcile=reconcile)
         self.args = (self.call,)
 
     @property

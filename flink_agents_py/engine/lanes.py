@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from flink_agents_py.external.pace import Pace
+
 if TYPE_CHECKING:
     from flink_agents_py.engine.external_call import ExternalCall
     from flink_agents_py.external.spec import ActionSpec, CircuitBreaker
@@ -19,7 +21,8 @@ HEADROOM = 0.95
 any second with a few late arrivals in it would have more than the target allows."""
 
 _CATCH_UP_MS = 20.0
-"""How much of the spacing may be made up for when callbacks come late."""
+_CATCH_UP_PACED_MS = 250.0
+"""How much of the spacing may be made up for when callbacks come late; more where attempts are spaced once more."""
 
 
 class Breaker:
@@ -57,10 +60,22 @@ class Breaker:
 class Lane:
     """The waiting and running calls of one action."""
 
-    __slots__ = ("_next_ms", "_waiting", "in_flight", "max_concurrent", "max_queued", "rate_per_s", "spec")
+    __slots__ = (
+        "_next_ms",
+        "_paced",
+        "_waiting",
+        "in_flight",
+        "max_concurrent",
+        "max_queued",
+        "pace",
+        "rate_per_s",
+        "spec",
+    )
 
-    def __init__(self, spec: ActionSpec, parallelism: int) -> None:
+    def __init__(self, spec: ActionSpec, parallelism: int, *, paced: bool = False) -> None:
         self.in_flight = 0
+        self._paced = paced
+        self.pace: Pace | None = None
         self._waiting: OrderedDict[ExternalCall, None] = OrderedDict()
         self._next_ms = 0.0  # when the next attempt is due by the rate
         self.apply(spec, parallelism)
@@ -72,6 +87,12 @@ class Lane:
         self.max_concurrent = max(1, spec.max_concurrent // share)
         self.rate_per_s = None if spec.rate_per_s is None else spec.rate_per_s * HEADROOM / share
         self.max_queued = max(1, spec.max_queued // share)
+        if not self._paced or spec.rate_per_s is None:
+            self.pace = None
+        elif self.pace is None:
+            self.pace = Pace(spec.rate_per_s / share)
+        else:
+            self.pace.rate_per_s = spec.rate_per_s / share
 
     @property
     def waiting(self) -> int:
@@ -100,7 +121,8 @@ class Lane:
         self._waiting.pop(call, None)
         self.in_flight += 1
         if self.rate_per_s is not None:
-            self._next_ms = max(self._next_ms, now_ms - _CATCH_UP_MS) + 1000.0 / self.rate_per_s
+            catch_up = _CATCH_UP_MS if self.pace is None else _CATCH_UP_PACED_MS
+            self._next_ms = max(self._next_ms, now_ms - catch_up) + 1000.0 / self.rate_per_s
 
     def ended(self) -> None:
         """An attempt has let go of its place."""
@@ -114,10 +136,15 @@ class Lane:
 
 
 class Lanes:
-    """All lanes and breakers of a subtask."""
+    """All lanes and breakers of a subtask.
 
-    def __init__(self, parallelism: int) -> None:
+    Args:
+        paced: attempts are spaced once more where they really begin; only for executors in real time.
+    """
+
+    def __init__(self, parallelism: int, *, paced: bool = False) -> None:
         self._parallelism = max(1, parallelism)
+        self._paced = paced
         self._lanes: dict[str, Lane] = {}
         self._breakers: dict[str, Breaker] = {}
 
@@ -125,7 +152,7 @@ class Lanes:
         """The lane of an action, under the limits of its newest spec."""
         lane = self._lanes.get(spec.name)
         if lane is None:
-            lane = self._lanes[spec.name] = Lane(spec, self._parallelism)
+            lane = self._lanes[spec.name] = Lane(spec, self._parallelism, paced=self._paced)
         elif lane.spec is not spec:
             lane.apply(spec, self._parallelism)
         return lane

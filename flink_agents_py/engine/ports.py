@@ -100,6 +100,8 @@ class CallExecutor(Protocol):
 
     threads: int
     """How many threaded calls it can run at once."""
+    real_time: bool
+    """Whether its calls take time by the clock on the wall; under a virtual clock they do not."""
 
     def submit(
         self, number: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, threaded: bool

@@ -19,6 +19,7 @@ from flink_agents_py.serde import encode
 
 if TYPE_CHECKING:
     from flink_agents_py.external.bindings import Binding
+    from flink_agents_py.external.pace import Pace
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,14 @@ class Returned:
 class _Attempt:
     """Calls a handler. It has the name of the action, as functions have theirs."""
 
-    def __init__(self, binding: Binding, key: str, shared: Shared, *, reconcile: bool) -> None:
+    def __init__(self, binding: Binding, key: str, shared: Shared, pace: Pace | None, *, reconcile: bool) -> None:
         self.__qualname__ = binding.spec.name
         self.__module__ = __name__
         self.binding = binding
         self.reconcile = reconcile
         self._key = key
         self._shared = shared
+        self._pace = pace
 
     def _session(self, attempt: int, seconds: float) -> ActionSession:
         return ActionSession(self.binding.spec, self._key, attempt, seconds, self._shared)
@@ -58,6 +60,8 @@ class AsyncAttempt(_Attempt):
         binding = self.binding
         call = _own(call)
         session = self._session(attempt, seconds)
+        if self._pace is not None:
+            await self._pace.wait()
         try:
             if self.reconcile and binding.reconcile is not None:
                 try:
@@ -83,6 +87,8 @@ class SyncAttempt(_Attempt):
         binding = self.binding
         call = _own(call)
         session = self._session(attempt, seconds)
+        if self._pace is not None:
+            self._pace.wait_on_thread()
         try:
             if self.reconcile and binding.reconcile is not None:
                 try:
@@ -103,10 +109,12 @@ def _own(call: ActionCall) -> ActionCall:
     return dataclasses.replace(call, params=copy.deepcopy(call.params))
 
 
-def attempt_of(binding: Binding, key: str, shared: Shared, *, reconcile: bool) -> AsyncAttempt | SyncAttempt:
+def attempt_of(
+    binding: Binding, key: str, shared: Shared, pace: Pace | None, *, reconcile: bool
+) -> AsyncAttempt | SyncAttempt:
     """The attempt for a handler, sync or async."""
     kind = AsyncAttempt if binding.is_async else SyncAttempt
-    return kind(binding, key, shared, reconcile=reconcile)
+    return kind(binding, key, shared, pace, reconcile=reconcile)
 
 
 def keep(value: Any, limit: int) -> Returned:

@@ -30,6 +30,8 @@ class BackgroundExecutor:
             first: Flink does not call ``close()`` after a failure in thread mode, and the interpreter lives on (S15).
     """
 
+    real_time = True
+
     def __init__(self, threads: int, owner: Any = None) -> None:
         self.threads = threads
         self._owner = owner

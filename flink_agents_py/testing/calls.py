@@ -70,6 +70,8 @@ class ManualExecutor:
         on_wait: called when the engine waits; must let something happen.
     """
 
+    real_time = False
+
     def __init__(
         self,
         clock: VirtualClock,
