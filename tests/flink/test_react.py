@@ -72,6 +72,7 @@ def check_answers(outputs, chats):
     assert sorted(by_question) == sorted(f"question {n} {side}" for n in range(COUNT) for side in "ab"[:chats])
 
 
+@pytest.mark.timeout(300)
 def test_each_input_is_answered_with_as_many_calls_as_scripted(host, mode, server, outputs, tmp_path):
     host.run("react", mode, spec_of(server, outputs, tmp_path, chats=1))
     check_answers(outputs, chats=1)

@@ -112,7 +112,7 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
         config.set("action-state-store.backend", "sqlite")
         config.set("action-state-store.url", spec["store"])
     connection = ResourceDescriptor(
-        ResourceName.ChatModel.OPENAI_COMPLETIONS_CONNECTION, base_url=spec["url"], timeout=1.0
+        ResourceName.ChatModel.OPENAI_COMPLETIONS_CONNECTION, base_url=spec["url"], timeout=3.0
     )
     agents.add_resource("server", ResourceType.CHAT_MODEL_CONNECTION, connection)
     agents.add_resource("look_up", ResourceType.TOOL, Tool.from_callable(look_up))
