@@ -14,7 +14,7 @@ OPTIONAL = {
     "pyflink",
 }
 PROGRAM = """
-import json, sys, time
+import importlib, json, sys, time
 def resident():
     try:
         with open("/proc/self/statm") as file:
@@ -37,6 +37,10 @@ for name, clazz, arguments in [
     descriptor = flink_agents_py.ResourceDescriptor(clazz, **arguments)
     agent.add_resource(name, flink_agents_py.ResourceType.CHAT_MODEL_CONNECTION, descriptor)
 flink_agents_py.AgentPlan.from_agent(agent)
+names = flink_agents_py.ResourceName
+for text in [names.MCP_SERVER, *vars(names.EmbeddingModel).values(), *vars(names.VectorStore).values()]:
+    if isinstance(text, str) and text.startswith("flink_agents_py.ext."):
+        importlib.import_module(text.partition(":")[0])
 print(json.dumps({"seconds": seconds, "bytes": taken, "modules": sorted(sys.modules)}))
 """
 
