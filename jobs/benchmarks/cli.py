@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="the agent without an action state store and with this one in turn, and the ratio to none",
     )
     parser.add_argument("--store-url", help="where that store is (default: one of its own is made or started)")
+    parser.add_argument(
+        "--event-log",
+        choices=("STANDARD", "VERBOSE"),
+        help="the agent without an event log and with one of this level, to a file, in turn, and the ratio to OFF",
+    )
     parser.add_argument("--runs", type=_whole(1), default=3, help="runs an engine; medians are reported (default 3)")
     options = parser.parse_args(arguments)
     for name in options.workload:
@@ -95,6 +101,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.engine = "agent"
     elif options.store_url is not None:
         parser.error("--store-url needs --store")
+    if options.event_log is not None:
+        if options.store is not None or options.event_time == "both" or options.engine == "async":
+            parser.error("--event-log measures the agent alone, without --store and --event-time both")
+        options.engine = "agent"
     if options.engine == "async":
         options.workload = options.workload or ["io"]
         options.mode = "process"
@@ -130,6 +140,8 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
     specs = {
         name: _spec(workload, engine, event_time, store, options) for name, (engine, event_time, store) in sides.items()
     }
+    if options.event_log is not None:
+        specs = {level: replace(spec, event_log=level) for level, spec in specs.items()}
     for number in range(1, options.runs + 1):
         for engine in engines:
             busy = look()
@@ -152,6 +164,9 @@ def _run_workload(workload: Workload, options: argparse.Namespace, measure: Meas
             _print(shares(runs))
     elif options.engine == "both":
         _print({"workload": workload.name, "ratio": ratio(runs["agent"], runs["raw"])})
+    if options.event_log is not None:
+        to_off = ratio(runs[options.event_log], runs["OFF"])
+        _print({"workload": workload.name, "event_log": options.event_log, "ratio_to_off": to_off})
     if options.event_time == "both":
         _print({"workload": workload.name, "ratio_hold_to_none": ratio(runs["hold"], runs["none"])})
     if options.store is not None:
@@ -165,6 +180,8 @@ def _sides(options: argparse.Namespace, workload: Workload) -> dict[str, tuple[s
         return {engine: (engine, options.event_time, "none") for engine in SIDES[options.engine]}
     if options.store is not None:
         return {store: ("agent", None, store) for store in ("none", options.store)}
+    if options.event_log is not None:
+        return dict.fromkeys(("OFF", options.event_log), ("agent", options.event_time, "none"))
     if options.event_time == "both":
         return {"none": ("agent", "none", "none"), "hold": ("agent", "hold", "none")}
     engines = ("raw", "agent") if options.engine == "both" else (options.engine,)
@@ -198,6 +215,8 @@ def _head(spec: RunSpec, workload: Workload) -> dict[str, Any]:
         head["event_time"] = spec.event_time
     if spec.store != "none":
         head["store"] = spec.store
+    if spec.event_log != "OFF":
+        head["event_log"] = spec.event_log
     if spec.engine == "raw" and workload.raw != workload.name:
         head["raw_program"] = workload.raw
     return head

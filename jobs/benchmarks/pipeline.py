@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -118,6 +121,11 @@ def _with_agent(env: StreamExecutionEnvironment, source: DataStream, spec: RunSp
         config.set("action-state-store.url", spec.store_url)
         # Each run is a job of its own: what an earlier one has recorded would be taken for done.
         config.set("job-identifier", f"benchmark-{uuid4()}")
+    if spec.event_log != "OFF":
+        folder = tempfile.mkdtemp(prefix="flink-agents-bench-log-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        agents_env.get_config().set("event-log.level", spec.event_log)
+        agents_env.get_config().set("event-log.directory", folder)
     builder = agents_env.from_datastream(source, _key_of, key_type=Types.STRING(), event_time=spec.event_time == "hold")
     result: DataStream = builder.apply(_agent(spec.workload)()).to_datastream(record_type())
     return result

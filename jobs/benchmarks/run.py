@@ -31,6 +31,7 @@ class RunSpec:
     event_time: str | None = None  # hold | none: with timestamps and watermarks; None: a stream without either
     store: str = "none"  # backend of the action state store
     store_url: str | None = None
+    event_log: str = "OFF"  # level
 
 
 class RunFailedError(Exception):
