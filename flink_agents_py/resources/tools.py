@@ -7,7 +7,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,10 @@ from flink_agents_py.policies import RetryPolicy, Timeouts
 from flink_agents_py.resources.base import ResourceType, SerializableResource
 from flink_agents_py.resources.injection import InjectedArg, injected_args_of
 from flink_agents_py.resources.tool_schema import arguments_model, described, json_schema_of
+
+if TYPE_CHECKING:
+    from flink_agents_py.external import ActionSpec
+    from flink_agents_py.resources.external_tool import ExternalActionTool
 
 
 class ToolType(Enum):
@@ -82,6 +86,13 @@ class Tool(SerializableResource):
             retry=retry,
             timeouts=None if timeouts is None else Timeouts.model_validate(timeouts),
         )
+
+    @staticmethod
+    def from_action_spec(spec: ActionSpec) -> ExternalActionTool:
+        """An external action as a tool; the agent needs its registry too (``agent.add_action_registry``)."""
+        from flink_agents_py.resources.external_tool import ExternalActionTool
+
+        return ExternalActionTool.of(spec)
 
     @property
     def name(self) -> str:

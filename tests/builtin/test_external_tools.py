@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flink_agents_py import ActionRegistry, ActionSpec, BusinessRejected, ReActAgent, ResourceType
-from flink_agents_py.resources.external_tool import ExternalActionTool
+from flink_agents_py import ActionRegistry, ActionSpec, BusinessRejected, ReActAgent, ResourceType, Tool
 from flink_agents_py.testing import AgentHarness, ScriptedChatModel, asks_for
 
 SPEC = ActionSpec(
@@ -24,7 +23,7 @@ def agent_with(model):
     registry.register(SPEC, refund)
     agent = ReActAgent(chat_model=model.setup("model", tools=["refund"]))
     agent.add_resource("model", ResourceType.CHAT_MODEL_CONNECTION, model.connection)
-    agent.add_resource("refund", ResourceType.TOOL, ExternalActionTool.of(SPEC))
+    agent.add_resource("refund", ResourceType.TOOL, Tool.from_action_spec(SPEC))
     return agent.add_action_registry(registry)
 
 
@@ -44,5 +43,5 @@ def test_a_model_calls_an_external_action_and_is_told_its_failures():
 
 
 def test_the_model_sees_the_schema_of_the_spec():
-    metadata = ExternalActionTool.of(SPEC).metadata
+    metadata = Tool.from_action_spec(SPEC).metadata
     assert (metadata.name, metadata.description, metadata.parameters) == (SPEC.name, SPEC.description, SPEC.parameters)
