@@ -30,7 +30,7 @@ def test_the_packaged_model_answers_in_the_shape_asked_for_and_goes_with_its_las
     question = "Is this review positive or negative?\nReview: Excellent, I am very happy with it."
     for connection in (first, second):
         answer = connection.chat(
-            [ChatMessage.user(question)], output_schema=OutputSchema(Verdict), temperature=0, max_tokens=30
+            [ChatMessage.user(question)], output_schema=OutputSchema(Verdict), model="local", temperature=0, max_tokens=60
         )
         assert Verdict.model_validate_json(answer.text)
         assert answer.extra_args["completionTokens"] > 0
