@@ -109,7 +109,7 @@ class StandaloneCluster(JobManagerClient):
         """Where each process writes its log (``jobmanager-0.log``, ``taskmanager-0.log``, ...)."""
         return self.home / "log"
 
-    def start(self, *, timeout: float = 90.0) -> Self:
+    def start(self, *, timeout: float = 240.0) -> Self:
         """Start all processes and wait until every TaskManager has registered.
 
         Raises:
@@ -181,7 +181,7 @@ class StandaloneCluster(JobManagerClient):
                 return
         raise ValueError(f"{pid} is no living TaskManager of this cluster; those are {self.taskmanager_pids()}")
 
-    def wait_for_taskmanagers(self, count: int, *, timeout: float = 60.0) -> None:
+    def wait_for_taskmanagers(self, count: int, *, timeout: float = 240.0) -> None:
         """Wait until at least ``count`` TaskManagers have registered and offered their slots.
 
         The JobManager counts a killed one until its heartbeat times out (``heartbeat.timeout``, 50 s unless set).
@@ -255,7 +255,7 @@ class StandaloneCluster(JobManagerClient):
         detached: bool = True,
         parallelism: int | None = None,
         savepoint: str | None = None,
-        timeout: float = 120.0,
+        timeout: float = 240.0,
     ) -> str:
         """Submit a PyFlink script and return the id of the job it starts.
 

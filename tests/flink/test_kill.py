@@ -88,6 +88,7 @@ def test_a_killed_python_worker_of_process_mode(hosts, tmp_path, ledger, outputs
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(600)
 def test_a_killed_taskmanager_of_thread_mode(tmp_path, ledger, outputs):
     gate = Gate(tmp_path, HELD)
     spec = {

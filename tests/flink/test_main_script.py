@@ -58,26 +58,26 @@ SCRIPT = """
             order = type(event.order).__name__
             ctx.send_event(OutputEvent({"key": ctx.key, "price": twice.amount, "seen": seen, "type": order}))
 
-    def main():
+    def main(mode):
         env = StreamExecutionEnvironment.get_execution_environment()
         agents = AgentsExecutionEnvironment.get_execution_environment(env)
-        agents.get_config().set("execution-mode", sys.argv[1])
+        agents.get_config().set("execution-mode", mode)
         numbers = env.from_collection(list(range(6)), Types.LONG())
         stream = agents.from_datastream(numbers, lambda number: number % 2).apply(Shop()).to_datastream()
         with stream.execute_and_collect() as results:
-            print(json.dumps(list(results)))
+            return list(results)
 
     if __name__ == "__main__":
-        main()
+        print(json.dumps({mode: main(mode) for mode in ("thread", "process")}))
 """
 
 
-@pytest.mark.parametrize("mode", ["thread", "process"])
-def test_everything_in_main(mode: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)  # a JVM and two clusters, one after another
+def test_everything_in_main_in_both_execution_modes(tmp_path: Path) -> None:
     script = tmp_path / "shop.py"
     script.write_text(textwrap.dedent(SCRIPT))
     done = subprocess.run(
-        [sys.executable, str(script), mode],
+        [sys.executable, str(script)],
         env={**os.environ, **java_environment()},
         cwd=tmp_path,
         capture_output=True,
@@ -85,10 +85,12 @@ def test_everything_in_main(mode: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout.splitlines()[-1])
-    for key in (0, 1):
-        numbers = [key, key + 2, key + 4]
-        assert [result for result in results if result["key"] == key] == [
-            {"key": key, "price": (number * 10 - 1) * 2, "seen": numbers[:index], "type": "Order"}
-            for index, number in enumerate(numbers)
-        ]
+    by_mode = json.loads(done.stdout.splitlines()[-1])
+    assert by_mode.keys() == {"thread", "process"}
+    for results in by_mode.values():
+        for key in (0, 1):
+            numbers = [key, key + 2, key + 4]
+            assert [result for result in results if result["key"] == key] == [
+                {"key": key, "price": (number * 10 - 1) * 2, "seen": numbers[:index], "type": "Order"}
+                for index, number in enumerate(numbers)
+            ]

@@ -9,8 +9,9 @@ import pytest
 
 from flink_agents_py.flink.processes import birth_of
 from flink_agents_py.flink.standalone import StandaloneCluster
+from tests.support.flink import PATIENCE_S
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 JOB = """
     import sys
@@ -57,7 +58,7 @@ def test_a_cluster_runs_a_job_says_why_another_fails_loses_a_taskmanager_and_lea
         assert cluster.overview()["slots-total"] == 2
 
         job_id = cluster.submit(job, "5", parallelism=2)
-        assert cluster.wait_for_state(job_id, "FINISHED") == "FINISHED"
+        assert cluster.wait_for_state(job_id, "FINISHED", timeout=PATIENCE_S) == "FINISHED"
         assert cluster.checkpoints(job_id)["counts"]["failed"] == 0
         printed = "".join(path.read_text() for path in cluster.log_dir.glob("taskmanager-*.log"))
         assert all(f"number {value}" in printed for value in range(5))

@@ -51,8 +51,7 @@ def reviews_of(path):
     return products, malformed
 
 
-@pytest.mark.parametrize("mode", ["thread", "process"])
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize(("mode", "parallelism"), [("thread", 2), ("process", 1)])
 def test_the_demo_gives_what_an_offline_computation_gives(tmp_path, mode, parallelism):
     output = tmp_path / "out.jsonl"
     done = run_job(DEMO, output, "--mode", mode, "--parallelism", str(parallelism))

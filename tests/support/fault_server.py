@@ -4,6 +4,7 @@
 script, the second one the second, and so on; the last step goes on for ever. Steps::
 
     ok              answers {"done": ACTION, "echo": body}; ok:50 after 50 ms
+    held:/a/path    the same as soon as that file exists
     hang            accepts and never answers
     stall           sends half a body, then nothing
     trickle         sends a byte of its body every 50 ms, without end
@@ -39,7 +40,7 @@ from typing_extensions import Self
 from tests.support.fault_ledger import FaultLedger
 from tests.support.flink import ROOT
 
-DONE = ("ok", "big", "garbage", "lost", "stall", "trickle")  # what was asked for has been done
+DONE = ("ok", "held", "big", "garbage", "lost", "stall", "trickle")  # what was asked for has been done
 
 
 class Service:
@@ -81,8 +82,10 @@ class Service:
         if step in DONE:
             self._note(phase="done", at=time.monotonic(), action=action, key=key, again=key in self._done)
             self._done.add(key)
-        if step == "ok":
-            await asyncio.sleep(float(argument or 0) / 1000)
+        if step in ("ok", "held"):
+            await asyncio.sleep(float(argument or 0) / 1000 if step == "ok" else 0)
+            while step == "held" and not Path(argument).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+                await asyncio.sleep(0.05)
             answer = {"done": action, "echo": json.loads(body) if body else None}
             return 200, _now(web.json_response(answer))
         if step == "hang":

@@ -75,13 +75,13 @@ class Caller(Agent):
 
 
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
-    """Spec: calls, actions, watch, per_second; results, dead_letters, outputs (files); agent, config."""
+    """Spec: calls, actions, watch, per_second, forever; results, dead_letters, outputs (files); agent, config."""
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     for key, value in spec.get("config", {}).items():
         agents.get_config().set(key, value)
     calls = spec["calls"]
     stream = (
-        numbers(env, len(calls), 1, spec.get("per_second", 0))
+        numbers(env, len(calls), 1, spec.get("per_second", 0), forever=spec.get("forever", False))
         .map(lambda row: calls[row[1]], Types.PICKLED_BYTE_ARRAY())
         .set_parallelism(1)
         .uid("calls")
