@@ -22,7 +22,7 @@ def model_resources(model: str | None, base_url: str | None) -> Iterator[tuple[s
     connection: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
     if model == "local":
         connection_class, setup_class = MODELS.LOCAL_CONNECTION, MODELS.OPENAI_COMPLETIONS_SETUP
-        setup: dict[str, Any] = {"model": "local", "temperature": 0, "max_tokens": 30}
+        setup: dict[str, Any] = {"model": "local", "temperature": 0, "max_tokens": 60}
     else:
         provider, _, name = model.partition(":")
         connection_class, setup_class = CONNECTIONS[provider]
