@@ -35,6 +35,16 @@ def lines(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_an_event_log_is_compared_with_none_of_the_agent(capsys):
+    machine = Machine()
+    assert main(["echo", "--event-log", "STANDARD", "--runs", "1"], measure=machine, look=idle) == 0
+    assert [(spec.engine, spec.event_log) for spec in machine.specs] == [("agent", "OFF"), ("agent", "STANDARD")]
+    off, standard, ratio = lines(capsys)
+    assert "event_log" not in off
+    assert standard["event_log"] == "STANDARD"
+    assert ratio == {"workload": "echo", "event_log": "STANDARD", "ratio_to_off": 1.0}
+
+
 def test_both_engines_take_turns_and_end_in_their_ratio(capsys):
     machine = Machine()
     assert main(["echo", "--n", "1000", "--runs", "2", "--keys", "10"], measure=machine, look=idle) == 0
