@@ -37,6 +37,7 @@ class PgVectorStore(IndexedVectorStore):
         language: PostgreSQL's text search configuration; ``simple`` knows no word forms, ``english`` does.
         connections: at most, per subtask.
         statement_timeout: seconds for one statement.
+        connect_timeout: seconds to wait for a connection.
     """
 
     secret_arguments: ClassVar[frozenset[str]] = frozenset({"password"})
@@ -48,6 +49,7 @@ class PgVectorStore(IndexedVectorStore):
     language: str = Field(default="simple", pattern=r"^[a-z_]+$")
     connections: int = Field(default=4, gt=0)
     statement_timeout: float = Field(default=60.0, gt=0)
+    connect_timeout: float = Field(default=10.0, gt=0)
 
     _pool: Any = PrivateAttr(default=None)
     _sizes: dict[str, int] = PrivateAttr(default_factory=dict)
@@ -226,22 +228,27 @@ class PgVectorStore(IndexedVectorStore):
                     "user": self.user,
                     "password": None if self.password is None else self.password.get_secret_value(),
                     "options": f"-c statement_timeout={int(self.statement_timeout * 1000)}",
-                    "connect_timeout": 10,
+                    "connect_timeout": max(2, int(self.connect_timeout)),  # libpq's least
                 }
-                self._pool = POOL.load().ConnectionPool(
+                pool = POOL.load().ConnectionPool(
                     self.url,
                     kwargs={name: value for name, value in credentials.items() if value is not None},
                     min_size=0,
                     max_size=self.connections,
-                    timeout=30,
+                    timeout=self.connect_timeout,
                     check=POOL.load().ConnectionPool.check_connection,
                     open=True,
                 )
-                self._prepare()
+                try:
+                    self._prepare(pool)
+                except BaseException:
+                    pool.close()  # the next call begins anew
+                    raise
+                self._pool = pool
             return self._pool
 
-    def _prepare(self) -> None:
-        with self._pool.connection() as connection:
+    def _prepare(self, pool: Any) -> None:
+        with pool.connection() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self.prefix,))
             if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
