@@ -40,6 +40,8 @@ def summary_line(head: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[s
         line["added_latency_ms"] = {
             name: round(_median(run["added_latency_ms"][name] for run in runs), 1) for name in ("p50", "p99")
         }
+    if "cpu_ms_per_record" in runs[0]:
+        line["cpu_ms_per_record"] = round(_median(run["cpu_ms_per_record"] for run in runs), 3)
     # How much of the machine others used before each run (null: unknown), for whoever reads the figures later.
     line["busy_before"] = [run.get("busy_before") for run in runs]
     line["runs"] = [round(run["records_per_s"]) for run in runs]
