@@ -183,7 +183,9 @@ class EventLog:
                 more += f',"error":{self._error(error, level)}'
             stamp = self._stamp_text if int(now * 1000) == self._stamp_ms else self._stamp(now)
             self._write(
-                f'{stamp}action{_LEVELS[level]}{task.run.observed[1]}{_place(task)},"outcome":"{outcome}"{more}}}',
+                f'{stamp}action{_LEVELS[level]}{task.run.observed[1]},"actionName":{quote(task.route.name)}{_ID}'
+                f'{event.__dict__.get("_path") or path_of(event)}","eventType":{quote(event.type)},'
+                f'"outcome":"{outcome}"{more}}}',
                 task.run,
             )
         except Exception as problem:  # noqa: BLE001

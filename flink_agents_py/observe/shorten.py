@@ -25,6 +25,7 @@ class Shortener:
         self._strings = strings
         self._lists = lists
         self._depth = depth
+        self._row: type | None = None  # PyFlink's, once one has come
         self.cut = False
         """Whether anything has been cut since this was set to ``False``."""
 
@@ -42,6 +43,8 @@ class Shortener:
         kind = type(value)
         if kind is str:
             return value if len(value) <= self._strings and value.isascii() else self._text(value)
+        if kind is self._row and "_fields" not in value.__dict__:
+            return self._list(value.__dict__["_values"], depth)
         if kind in LEAVES:
             return value if kind is not float or value - value == 0 else str(value)  # NaN, infinities
         if kind is dict:
@@ -92,6 +95,7 @@ class Shortener:
     def _other(self, value: Any, depth: int) -> Any:
         fields = getattr(value, "__dict__", None)
         if fields is not None and type(values := fields.get("_values")) is list:  # a PyFlink Row
+            self._row = type(value)
             names = fields.get("_fields")
             return self._object(dict(zip(names, values, strict=False)), depth) if names else self._list(values, depth)
         if isinstance(value, BaseModel):
