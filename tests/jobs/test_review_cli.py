@@ -76,3 +76,8 @@ def test_without_a_python_cause_the_last_java_cause_or_the_first_line_is_told():
         python_cause("x\nCaused by: a\nCaused by: java.io.IOException: disk full\n") == "java.io.IOException: disk full"
     )
     assert python_cause("plain message\nmore") == "plain message"
+
+
+def test_a_machine_without_java_is_told_so():
+    text = "Exception: Java gateway process exited before sending its port number."
+    assert python_cause(text).startswith("there is no Java that runs: install Java")
