@@ -192,7 +192,7 @@ def test_a_mistyped_key_of_ours_is_an_error_that_suggests_the_right_one(key):
         AgentConfiguration().get(key)
 
 
-@pytest.mark.parametrize("key", ["my-retries", "model", "my.max", "durable.store", "event-log.level"])
+@pytest.mark.parametrize("key", ["retries-of-mine", "model", "my.max", "durable.store", "log.colour"])
 def test_keys_of_the_users_own_are_free(key):
     config = AgentConfiguration({key: {"a": 1}})
     assert config.get(key) == {"a": 1}
