@@ -17,8 +17,7 @@ from tests.support.fault_server import FaultServer
 from tests.support.flink import eventually, say
 from tests.support.ledger import lines
 
-COUNT = 160
-IN_FLIGHT = 10
+COUNT = 120
 RETRY = {"initial": 0.2, "jitter": 0.0}
 RESTART = {
     "execution.checkpointing.interval": "500 ms",
@@ -28,8 +27,10 @@ RESTART = {
 }
 
 
-def scripted(number):
-    """Most calls take their time; some need a second attempt, which a kill may come before."""
+def scripted(number, gate):
+    """Some calls need a second attempt, which a kill may come before; some do not end before it."""
+    if number % 20 == 1:
+        return f"held:{gate},ok"
     return "500,ok:300" if number % 5 == 0 else "ok:400"
 
 
@@ -41,17 +42,19 @@ def server(tmp_path):
 
 @pytest.fixture
 def spec(server, tmp_path):
+    gate = tmp_path / "gate"
     calls = [
         {
             "trace_id": f"trace {number}",
             "action": ("act", "careful")[number % 2],
-            "params": {"script": scripted(number), "number": number},
+            "params": {"script": scripted(number, gate), "number": number},
         }
         for number in range(COUNT)
     ]
-    about = {"target": server.url, "retry": RETRY, "max_concurrent": 50}
+    about = {"target": server.url, "retry": RETRY, "max_concurrent": 50, "timeouts": {"read": 600, "total": 600}}
     return {
         "calls": calls,
+        "gate": str(gate),
         "per_second": 20,
         "actions": [{**about, "name": "act"}, {**about, "name": "careful", "handler": "careful"}],
         "results": str(tmp_path / "results.jsonl"),
@@ -59,11 +62,15 @@ def spec(server, tmp_path):
     }
 
 
-def in_the_middle(server, results):
-    """Whether results have come, and calls are in flight."""
+def ready(server, results, checkpoints):
+    """Whether there is a checkpoint with results in it, and with calls in flight that do not end before the kill."""
+    taken = [entry["trigger_timestamp"] for entry in checkpoints["history"] if entry["status"] == "COMPLETED"]
+    if not taken:
+        return False
     ledger = server.ledger
-    in_flight = [key for key, starts in ledger.starts.items() if len(starts) > len(ledger.ends[key])]
-    return len(lines(results)) > COUNT // 3 and len(in_flight) >= IN_FLIGHT // 2
+    held = [key for key, starts in ledger.starts.items() if starts[-1]["step"] == "held" and not ledger.ends[key]]
+    in_flight = [key for key in held if ledger.starts[key][0]["wall"] < max(taken)]
+    return len([result for result in lines(results) if result["at"] < max(taken)]) > COUNT // 8 and in_flight
 
 
 def check(server, results, restored, killed):
@@ -102,11 +109,12 @@ def test_a_killed_python_worker_of_process_mode(hosts, server, spec, tmp_path):
     dotted = {key.replace(".", "__").replace("-", "_"): value for key, value in RESTART.items()}
     checkpoints_at = (tmp_path / "checkpoints").as_uri()
     job = host.start("external", "process", spec, execution__checkpointing__dir=checkpoints_at, **dotted)
-    eventually(lambda: in_the_middle(server, spec["results"]), what="calls are in flight")
+    eventually(lambda: ready(server, spec["results"], job.checkpoints(job.id)), what="calls are in flight")
     pid = lines(spec["results"])[-1]["pid"]
     assert pid != host.pid, "the worker is the client itself"
     killed = time.time() * 1000
     os.kill(pid, signal.SIGKILL)
+    Path(spec["gate"]).touch()
     checkpoints = eventually(job.restored, what="the job restarts")
     job.wait()
     check(server, spec["results"], restored_checkpoint(checkpoints), killed)
@@ -122,9 +130,10 @@ def test_a_killed_taskmanager_of_thread_mode(server, spec, tmp_path):
 
     with StandaloneCluster(taskmanagers=3, home=tmp_path / "cluster", config=config) as cluster:
         job_id = cluster.submit(script, "external", str(spec_file), parallelism=2)
-        eventually(lambda: in_the_middle(server, spec["results"]), what="calls are in flight")
+        eventually(lambda: ready(server, spec["results"], cluster.checkpoints(job_id)), what="calls are in flight")
         killed = time.time() * 1000
         cluster.kill_taskmanager(lines(spec["results"])[-1]["pid"])
+        Path(spec["gate"]).touch()
         eventually(lambda: cluster.checkpoints(job_id)["latest"]["restored"], what="the job restarts")
         cluster.wait_for_state(job_id, "FINISHED", timeout=120)
         # Slots of the dead TaskManager may have been handed out at first: the last restore counts.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flink_agents_py.cli import main as cli
-from jobs.incident_actions import main, made_up
+from jobs.incident_actions import made_up, main
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = 16
