@@ -1,6 +1,7 @@
 """External actions against a target that is limited: are the limits kept, and used? ``./dev bench external --help``.
 
-Prints one JSON object: what the target saw (``requests``, ``most_at_once``, ``most_within_a_second``, ``per_s``), the
+Prints one JSON object: what the target saw (``requests``, ``most_at_once``, ``most_within_a_second``, ``per_s``, and by
+their senders' clock ``most_sent_within_a_second``, which does not count what a stalled target sees at once), the
 limits (``max_concurrent``, ``rate_per_s``, and ``limit_per_s``: both together), ``used`` (the share of that), and
 how the job fared: results by code, completed checkpoints and the longest of them in ms, while the calls were made.
 """
@@ -38,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 async def work(call: ActionCall, session: ActionSession) -> Any:
     """The action: ask the target."""
-    response = await session.http.post("/work", json=call.params)
+    response = await session.http.post("/work", json=call.params, headers={"X-Sent": str(time.monotonic())})
     return response.result()
 
 

@@ -1,7 +1,9 @@
 """The limited target of ``jobs.benchmarks.external``, in a process of its own: answers slowly, tells what it saw.
 
 ``POST /work`` answers after the milliseconds of the command line; ``GET /figures`` says how many requests came, how
-many were there at one moment, how many arrived within any second, and how many a second from the first to the last.
+many were there at one moment, how many arrived within any second, how many were sent within any second (``X-Sent`` says
+when, in seconds of the machine's monotonic clock: a target that stalls sees those of two seconds in one), and how many
+came a second from the first to the last.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ class Target:
     def __init__(self, answer_s: float) -> None:
         self._answer_s = answer_s
         self._arrivals: list[float] = []
+        self._sent: list[float] = []
         self._now = 0
         self._most = 0
 
-    async def work(self, _: web.Request) -> web.Response:
+    async def work(self, request: web.Request) -> web.Response:
         """One call."""
-        self._arrivals.append(time.perf_counter())
+        self._arrivals.append(time.monotonic())
+        self._sent.append(float(request.headers["X-Sent"]))
         self._now += 1
         self._most = max(self._most, self._now)
         try:
@@ -38,19 +42,24 @@ class Target:
 
     async def figures(self, _: web.Request) -> web.Response:
         """What was seen."""
-        return web.json_response(figures(self._arrivals, self._most))
+        seen = figures(self._arrivals, self._most)
+        return web.json_response({**seen, "most_sent_within_a_second": most_within_a_second(sorted(self._sent))})
 
 
 def figures(arrivals: list[float], most_at_once: int) -> dict[str, Any]:
     """What arrivals (in seconds, in order) add up to."""
     took = arrivals[-1] - arrivals[0] if arrivals else 0.0
-    windows = (bisect_left(arrivals, at + 1.0) - index for index, at in enumerate(arrivals))
     return {
         "requests": len(arrivals),
         "most_at_once": most_at_once,
-        "most_within_a_second": max(windows, default=0),
+        "most_within_a_second": most_within_a_second(arrivals),
         "per_s": round((len(arrivals) - 1) / took, 1) if took else None,
     }
+
+
+def most_within_a_second(moments: list[float]) -> int:
+    """The largest number of moments (in order) within any second."""
+    return max((bisect_left(moments, at + 1.0) - index for index, at in enumerate(moments)), default=0)
 
 
 async def serve(answer_s: float) -> None:
