@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chain import Gate, check_calls, check_outputs, everything_out, recorded_before, restored_checkpoint
-from tests.support.flink import eventually, say
+from tests.support.flink import FlinkHost, eventually, say
 from tests.support.ledger import lines, repetitions
 
 COUNT, KEYS = 120, 12
@@ -57,8 +57,12 @@ def test_a_failed_job_restores_and_repeats_only_what_was_in_flight(host, mode, p
 
 
 @pytest.fixture
-def run_attempts(host, mode, tmp_path, ledger):
-    """Run the job that shows its threads and fails once while blocking calls are in flight; its outputs."""
+def run_attempts(mode, tmp_path, ledger):
+    """Run the job that shows its threads and fails once while blocking calls are in flight; its outputs.
+
+    In a process of its own: what cancelled jobs of other tests have left goes with the garbage, at some time.
+    """
+    host = FlinkHost(tmp_path / "host.log")
 
     def run(name, *, restarts, fail_at):
         outputs = tmp_path / f"{name}.jsonl"
@@ -75,7 +79,8 @@ def run_attempts(host, mode, tmp_path, ledger):
         assert bool(failure) == (fail_at >= 0 and not restarts), failure
         return lines(outputs)
 
-    return run
+    yield run
+    host.close()
 
 
 def test_threads_of_an_earlier_attempt_are_gone(run_attempts, tmp_path):
