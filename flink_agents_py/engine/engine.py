@@ -18,19 +18,17 @@ from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
 from flink_agents_py.engine.external import ExternalActions
 from flink_agents_py.engine.failpoints import hit
-from flink_agents_py.engine.journal import Journal
-from flink_agents_py.engine.keys import KeyEntry, RunRecord, token_of
+from flink_agents_py.engine.keys import KeyEntry, token_of
+from flink_agents_py.engine.lifecycle import RunLifecycle
 from flink_agents_py.engine.memories import Memories
-from flink_agents_py.engine.memory_observer import MemoryObserver, run_begin_event
-from flink_agents_py.engine.recorder import ActionRecorder, input_digest
+from flink_agents_py.engine.memory_observer import MemoryObserver
+from flink_agents_py.engine.recorder import ActionRecorder
 from flink_agents_py.engine.routes import event_classes_of, routes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.segments import SegmentedQueue
 from flink_agents_py.engine.stats import Levels, Stats
-from flink_agents_py.engine.task import ActionTask
 from flink_agents_py.engine.unfinished import UnfinishedRuns
-from flink_agents_py.errors import ConfigError, StateRecordError
-from flink_agents_py.events import InputEvent, active, decode_event
+from flink_agents_py.events import InputEvent, active
 from flink_agents_py.external.events import ActionFailedEvent
 from flink_agents_py.metrics import MetricGroup
 
@@ -39,32 +37,13 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
     from flink_agents_py.engine.registry import UnfinishedRegistry
+    from flink_agents_py.engine.task import ActionTask
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
 
 log = logging.getLogger("flink_agents_py.engine")
 
 _WAIT_SLICE_S = 0.05
-
-
-def job_identity(plan: AgentPlan) -> str:
-    """What makes ids and stored records those of this job and this agent of it (S4, S7, S9).
-
-    Stable over restarts and upgrades, as long as the agent keeps its name and the job its ``job-identifier``.
-
-    Raises:
-        ConfigError: there is an action state store and no ``job-identifier``: two jobs with an agent of one name would
-            take each other's records for their own.
-    """
-    job = plan.config.get(AgentOptions.JOB_IDENTIFIER)
-    backend = plan.config.get(AgentOptions.ACTION_STATE_STORE_BACKEND)
-    if job is None and backend != "none":
-        raise ConfigError(
-            f"action-state-store.backend is {backend!r}, but job-identifier is not set",
-            where=f"agent {plan.agent_name}",
-            fix="set job-identifier to a name that only this job has in the store, and keep it over upgrades",
-        )
-    return plan.agent_name if job is None else f"{job}/{plan.agent_name}"
 
 
 class Engine:
@@ -106,22 +85,20 @@ class Engine:
         self.slot = active.slot  # of that thread
         self.keeps_frames = config.get(AgentOptions.KEEP_FRAMEWORK_FRAMES)
         self.fail_on_mismatch = config.get(AgentOptions.DURABLE_ON_MISMATCH) == "fail"
-        self._job = job_identity(plan).encode()
         self._state = state
         self._timers = timers
         self.clock = self._clock = clock
         self._executor = executor
         self.monotonic_s = clock.monotonic_s
         self._routes, by_event = routes_of(plan)
-        self._event_classes = event_classes_of(plan)
         self.observer = MemoryObserver.of(plan)
         self._memories = Memories(state, config, clock, timers, self.observer)
         self._expiry = self._memories.expiry
         self.recorder: ActionRecorder | None = None
         if store is not None:
             limit = config.get(AgentOptions.SEQUENCE_CACHE_SIZE)
-            self.recorder = ActionRecorder(store, self.stats, self._event_classes, limit)
-        self._announces_runs = config.get(AgentOptions.AGENT_RUN_BEGIN_EVENT)
+            self.recorder = ActionRecorder(store, self.stats, event_classes_of(plan), limit)
+        self._lifecycle = RunLifecycle(self, self._routes, self._memories)
         self.external: ExternalActions | None = None
         if plan.external is not None:
             self.external = ExternalActions(
@@ -161,7 +138,7 @@ class Engine:
             resume_ms=max(1, int(config.get(AgentOptions.RESUME_TIMER_INTERVAL))),
             cache_size=config.get(AgentOptions.SEQUENCE_CACHE_SIZE),
             segments=segments,
-            rebuild=self._rebuild,
+            rebuild=self._lifecycle.rebuild,
             stats=self.stats,
             registry=registry,
         )
@@ -221,19 +198,19 @@ class Engine:
             unfinished.put_input(entry, value, timestamp, watermark)
         else:
             sequence = (stored >> 1) + 1
-            if self._driver.unobserved and not self._announces_runs:
-                run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
+            if self._driver.unobserved and not self._lifecycle.announces:
+                run = Run(self._lifecycle.job, key, sequence, timestamp, watermark, self._memories)
                 run.moment = moment
                 event = InputEvent(value)
                 event.__dict__["_origin"] = (run, "", 0)
                 done = self._driver.start(run, event, deadline)
             else:
-                run = self._new_run(key, sequence, value, timestamp, watermark)
+                run = self._lifecycle.begin(key, sequence, value, timestamp, watermark)
                 run.moment = moment
                 done = self._driver.drive(run, deadline)
             if done:
                 # The fast path: nothing but memory and the sequence number is written.
-                self._end(run)
+                self._lifecycle.end(run)
                 self._state.sequence.put(sequence << 1)
                 if cached is None:
                     unfinished.sequences.put(token, sequence << 1)
@@ -405,7 +382,7 @@ class Engine:
                 if run.ready or run.events:
                     self._queue(entry)  # out of time budget: goes on in the next callback
                 return
-            self._end(run)
+            self._lifecycle.end(run)
             if self._segments is not None:
                 self._segments.complete(run.arrival_watermark)
             waiting = self._unfinished.take_input(entry)
@@ -413,25 +390,11 @@ class Engine:
                 return
             value, timestamp, watermark = waiting
             run.entry = None
-            entry.run = self._new_run(run.key, run.sequence + 1, value, timestamp, watermark)
+            entry.run = self._lifecycle.begin(run.key, run.sequence + 1, value, timestamp, watermark)
             entry.run.entry = entry
             if self._clock.monotonic_s() > deadline:
                 self._queue(entry)
                 return
-
-    def _new_run(self, key: Any, sequence: int, value: Any, timestamp: int | None, watermark: int | None) -> Run:
-        run = Run(self._job, key, sequence, timestamp, watermark, self._memories)
-        event = InputEvent(value)
-        event.__dict__["_origin"] = (run, "", 0)
-        run.open(event)
-        if self.recorder is not None:
-            run.input_digest = input_digest(value)
-            self.recorder.begin(run)
-        if self.watch is not None:
-            self.watch.run_began(run, resumed=False)
-        if self._announces_runs:
-            run.events.appendleft(run_begin_event(run, event))
-        return run
 
     def _suspend(self, run: Run, token: Any, stored: int) -> None:
         """The run has not finished in its first callback."""
@@ -441,17 +404,6 @@ class Engine:
         entry = self._unfinished.add(token, run, stored)
         if run.ready or run.events:
             self._queue(entry)
-
-    def _end(self, run: Run) -> None:
-        """The run is over; the scope is at its key."""
-        run.close_memory()
-        self.stats.runs += 1
-        if self.external is not None:
-            self.external.flush(run)
-        if self.watch is not None:
-            self.watch.run_ended(run)
-        if self.recorder is not None:
-            self.recorder.end(run)
 
     def _resume_if_unfinished(self, token: Any, key: Any) -> KeyEntry | None:
         stored = self._unfinished.stored(token)
@@ -463,31 +415,6 @@ class Engine:
         self._queue(entry)
         self.stats.resumed += 1
         return entry
-
-    def _rebuild(self, key: Any, record: RunRecord) -> Run:
-        """A run as its record tells; its actions start from the top, their journals answer (S12)."""
-        run = Run(self._job, key, record.sequence, record.timestamp, record.watermark, self._memories)
-        run.open()
-        run.memory_ms = record.memory_ms
-        if record.sensory:
-            run.sensory.load(dict(record.sensory))
-        if self.recorder is not None:
-            run.input_digest = record.input_digest
-            self.recorder.begin(run)
-        if self.watch is not None:
-            self.watch.run_began(run, resumed=True)
-        run.events.extend(decode_event(event, self._event_classes) for event in record.events)
-        for name, event, journal in record.tasks:
-            route = self._routes.get(name)
-            if route is None:
-                raise StateRecordError(
-                    f"a suspended run of key {key!r} is inside action {name!r}, which this plan does not have",
-                    where=f"keyed state agent.run of agent {self.plan.agent_name}, sequence {record.sequence}",
-                    fix="bring the action back under its old name until such runs have finished, then remove it",
-                )
-            task = ActionTask(self, run, route, decode_event(event, self._event_classes), Journal.from_plain(journal))
-            run.ready.append(task)
-        return run
 
     def _queue(self, entry: KeyEntry) -> None:
         if not entry.queued:

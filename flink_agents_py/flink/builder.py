@@ -13,7 +13,7 @@ from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, OutputTag
 
 from flink_agents_py.engine.driver import DEAD_LETTERS
-from flink_agents_py.engine.engine import job_identity
+from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.tracebacks import in_words, trim
 from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError

@@ -11,8 +11,9 @@ from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.engine import Engine, job_identity
+from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.held_watermark import HeldWatermark
+from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END

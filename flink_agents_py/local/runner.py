@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.engine import Engine, job_identity
+from flink_agents_py.engine.engine import Engine
+from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor

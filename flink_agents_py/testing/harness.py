@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.engine.calls import DurableCall
-from flink_agents_py.engine.engine import Engine, job_identity
+from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.held_watermark import HeldWatermark
+from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.keys import decode_pending, decode_run
 from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
