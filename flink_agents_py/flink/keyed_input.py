@@ -40,9 +40,7 @@ class KeyedInput:
         uid: what the uids of the operators added here begin with.
     """
 
-    def __init__(
-        self, env: StreamExecutionEnvironment, key_type: TypeInformation, groups: KeyGroups, uid: str
-    ) -> None:
+    def __init__(self, env: StreamExecutionEnvironment, key_type: TypeInformation, groups: KeyGroups, uid: str) -> None:
         check_assignment(groups)
         self._env = env
         self._key_type = key_type
@@ -55,9 +53,7 @@ class KeyedInput:
         """The synthetic keys that get a start record."""
         return self._groups.spread(max(_MOST_SUBTASKS, self._env.get_parallelism()))
 
-    def key(
-        self, stream: DataStream, selector: Callable[[Any], Any], *, starts: bool, beats: bool
-    ) -> KeyedStream:
+    def key(self, stream: DataStream, selector: Callable[[Any], Any], *, starts: bool, beats: bool) -> KeyedStream:
         """``stream`` keyed by ``selector``, with start records, beats or both.
 
         No watermark passes before the start records are through: their source holds the combined watermark back until
