@@ -1,4 +1,4 @@
-"""Every Python example of the README runs as it stands, each in a process of its own."""
+"""Every Python example of the README, and of pages behind it, runs as it stands, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs/external-actions.md"]  # whose examples are whole programs
+EXAMPLES = [
+    (page.stem, example)
+    for page in PAGES
+    for example in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+]
 
 
-def as_parameter(number: int, example: str) -> object:
+def as_parameter(number: int, page: str, example: str) -> object:
     on_flink = "pyflink" in example
-    return pytest.param(example, id=f"example {number}", marks=pytest.mark.flink if on_flink else ())
+    return pytest.param(example, id=f"{page} {number}", marks=pytest.mark.flink if on_flink else ())
 
 
-@pytest.mark.parametrize("example", [as_parameter(*numbered) for numbered in enumerate(EXAMPLES, 1)])
+@pytest.mark.parametrize("example", [as_parameter(number, *found) for number, found in enumerate(EXAMPLES, 1)])
 def test_example_runs(example: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(example, encoding="utf-8")
@@ -29,4 +34,4 @@ def test_example_runs(example: str, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 2
+    assert {page for page, _ in EXAMPLES} >= {"README", "external-actions"}
