@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.engine.calls import DurableCall, Gathering
@@ -33,7 +34,7 @@ _NO_LOOP = re.compile("no (running|current) event loop")
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch", "unobserved")
+    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch", "direct")
 
     def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
         self._engine = engine
@@ -43,16 +44,20 @@ class RunDriver:
         self._recorder = engine.recorder
         self._watch = engine.watch
         self._warned: set[str] = set()
-        self.unobserved = self._observer is None and self._recorder is None and self._watch is None
+        self.direct = self._observer is None and self._recorder is None
+        """Whether runs may begin with :meth:`start`."""
 
-    def start(self, run: Run, event: Event, deadline: float) -> bool:
-        """:meth:`drive` for a run that begins with ``event`` and that nobody watches or records.
+    def start(self, run: Run, event: Event, deadline: float) -> bool:  # noqa: C901, PLR0912, PLR0915 - one frame
+        """:meth:`drive` for a run that begins with ``event`` and that nobody records.
 
         Most runs are a few actions that wait for nothing, one after the other. This is what :meth:`drive` does with
         those, in one frame and without queues. Whatever else an event or an action turns out to need is left to it.
         """
         engine = self._engine
-        stats, outputs, slot = engine.stats, engine.effects.outputs, engine.slot
+        stats, outputs, slot, watch = engine.stats, engine.effects.outputs, engine.slot, self._watch
+        if watch is not None:
+            watch.run_began(run, resumed=False)
+        ended: ActionTask | None = None  # the one that sent the event, if the observer has not been told of its end
         events = [event]
         coming = iter(events)  # sees what is appended
         stepped = False
@@ -61,24 +66,33 @@ class RunDriver:
                 event_type = event.type
                 if event_type == _OUTPUT:
                     stats.events += 1
+                    if watch is not None:
+                        watch.event(run, event, ended)
+                        ended = None
                     output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
                     outputs.append((output, run))
                     continue
                 routes = self._by_event.get(event_type)
                 if routes is None:
                     stats.events += 1
+                    if watch is not None:
+                        watch.event(run, event, ended)
+                        ended = None
                     self._unhandled(event)
                     continue
-                if stepped and self._monotonic() > deadline:
+                late = stepped and self._monotonic() > deadline
+                if late or len(routes) > 1:
+                    if ended is not None and watch is not None:
+                        watch.action_ended(ended, "finished")
                     run.open(event, *coming)
-                    return False
-                if len(routes) > 1:
-                    run.open(event, *coming)
-                    return self.drive(run, deadline)
+                    return False if late else self.drive(run, deadline)
                 stepped = True
                 stats.events += 1
                 route = routes[0]
                 slot.source = task = ActionTask(engine, run, route, event)
+                if watch is not None:
+                    watch.event(run, event, ended, task)
+                    ended = None
                 try:
                     cls = route.event_class
                     typed = event if cls is None or isinstance(event, cls) else cls.from_event(event)
@@ -102,6 +116,11 @@ class RunDriver:
                     else:
                         self._finish_or_fail(run, task)
                     return self.drive(run, deadline)
+                if watch is not None:
+                    if task.sent and not length_hint(coming):  # what it sent is what comes next
+                        ended = task
+                    else:
+                        watch.action_ended(task, "finished")
                 events += task.sent
                 if task.side_outputs:
                     side_outputs = engine.effects.side_outputs

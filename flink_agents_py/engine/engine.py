@@ -198,7 +198,7 @@ class Engine:
             unfinished.put_input(entry, value, timestamp, watermark)
         else:
             sequence = (stored >> 1) + 1
-            if self._driver.unobserved and not self._lifecycle.announces:
+            if self._driver.direct and not self._lifecycle.announces:
                 run = Run(self._lifecycle.job, key, sequence, timestamp, watermark, self._memories)
                 run.moment = moment
                 event = InputEvent(value)

@@ -131,8 +131,13 @@ class RunObserver(Protocol):
 
     def run_ended(self, run: Run) -> None: ...
 
-    def event(self, run: Run, event: Event) -> None:
-        """An event is handled; outputs are events too."""
+    def event(self, run: Run, event: Event, ended: ActionTask | None = None, begins: ActionTask | None = None) -> None:
+        """An event is handled; outputs are events too.
+
+        Args:
+            ended: the action that sent it, if that has ``finished`` a moment ago; :meth:`action_ended` does not say so.
+            begins: the action that handles it, if it is about to run; :meth:`action_began` does not say so.
+        """
 
     def action_began(self, task: ActionTask) -> None:
         """Its body is about to run, for the first time in this attempt of the job."""

@@ -21,7 +21,9 @@ log = logging.getLogger("flink_agents_py.observe")
 _events = logging.getLogger("flink_agents_py.events")
 
 _FLUSH_S = 0.5
-_FLUSH_LINES = 2000
+FLUSH_LINES = 2000
+"""From so many on the thread is woken to write."""
+
 _MOST_LINES = 100_000
 
 
@@ -36,7 +38,7 @@ class FileDestination:
         self.path = path
         self.failures = 0
         """Lines lost: dropped, or refused by the disk."""
-        self._lines: list[str] = []  # appended to by one thread, taken from the front by another
+        self.lines: list[str] = []  # appended to by one thread, taken from the front by another
         self._wake = threading.Event()
         self._writing = threading.Lock()
         self._closed = False
@@ -46,14 +48,14 @@ class FileDestination:
         atexit.register(self.close)
 
     def write(self, line: str, _: Run) -> None:
-        lines = self._lines
+        lines = self.lines
         lines.append(line)
-        if len(lines) >= _FLUSH_LINES:
+        if len(lines) >= FLUSH_LINES:
             self._full()
 
     def _full(self) -> None:
-        if len(self._lines) > _MOST_LINES:
-            self._lines.pop()
+        if len(self.lines) > _MOST_LINES:
+            self.lines.pop()
             self.failures += 1
         elif not self._wake.is_set():
             self._wake.set()
@@ -61,15 +63,15 @@ class FileDestination:
     def flush(self) -> None:
         """Write what has gathered."""
         with self._writing:
-            lines = self._lines[:]
+            lines = self.lines[:]
             if not lines:
                 return
-            del self._lines[: len(lines)]
+            del self.lines[: len(lines)]
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write("\n".join(lines))
-                    file.write("\n")
+                with self.path.open("ab") as file:
+                    # Half a surrogate pair, in a key for instance, becomes the escape that JSON has for it.
+                    file.write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))
             except OSError as error:
                 if not self.failures:
                     log.warning(

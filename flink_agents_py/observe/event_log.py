@@ -2,8 +2,9 @@
 
 Five kinds of lines: ``event`` (one is handled), ``action`` (one has ended), ``call`` (a durable call has its outcome),
 ``retry``, ``run`` (one has ended); at ``VERBOSE`` also ``attempt``, and whatever ``ctx.observe`` adds. Each has the
-run, key and sequence it belongs to, and the attempt of the job. Names are those of Apache Flink Agents' event log where
-it has the same thing. The level of a line is that of the event type it is about.
+run, key and sequence it belongs to, and the attempt of the job. Where an action has ended as ``finished`` and the event
+it sent first is handled at once, the line of that event tells the end too, as ``upstreamAction``. Names are those of
+Apache Flink Agents' event log where it has the same thing. The level of a line is that of the event type it is about.
 
 Events are named by their place in the run: ``0`` is the input, ``0/score.1`` the second event that the action ``score``
 sent for it. That is cheap to say, and :func:`flink_agents_py.observe.ids.ids_of_paths` makes the ids of it that dead
@@ -24,6 +25,7 @@ from flink_agents_py.engine.failures import message_of
 from flink_agents_py.engine.journal import RAISED
 from flink_agents_py.engine.stats import code_of
 from flink_agents_py.events import InputEvent, OutputEvent
+from flink_agents_py.observe.destinations import FLUSH_LINES
 from flink_agents_py.observe.levels import NAMES, OFF, STANDARD, VERBOSE, Levels
 from flink_agents_py.observe.shorten import Shortener
 from flink_agents_py.serde.text import dumps, quote
@@ -44,6 +46,8 @@ Write = Callable[[str, "Run"], None]
 _INPUT = InputEvent.EVENT_TYPE
 _LEVELS = tuple(f'","logLevel":"{name}"' for name in NAMES)
 _ID = ',"eventId":"'
+_ENDED = ',"upstreamAction":{"outcome":"finished","sent":'
+_MOST_LINEAGES = 1000
 _NOT_IN_KIND = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -53,20 +57,31 @@ class EventLog:
     Args:
         write: where lines go.
         subtask, attempt: of the operator, from 0.
+        lines: to put them into without asking ``write``, as long as there are fewer than :data:`FLUSH_LINES` in it.
     """
 
     def __init__(
-        self, config: AgentConfiguration, agent: str, write: Write, clock: Clock, *, subtask: int = 0, attempt: int = 0
+        self,
+        config: AgentConfiguration,
+        agent: str,
+        write: Write,
+        clock: Clock,
+        *,
+        subtask: int = 0,
+        attempt: int = 0,
+        lines: list[str] | None = None,
     ) -> None:
         self.truncated = 0
         """Lines of which something was cut."""
         self.failures = 0
         """Lines that could not be made or written."""
         self._write = write
+        self._lines = lines
         self._clock = clock
         self._monotonic = clock.monotonic_s
         self._levels = Levels(config)
         self._level_of = self._levels.of
+        self._mixed = self._levels.mixed
         self._input_level = self._level_of(_INPUT)
         self._short = Shortener(
             config.get(AgentOptions.EVENT_LOG_MAX_STRING_LENGTH),
@@ -76,8 +91,12 @@ class EventLog:
         self._whole = Shortener.endless()
         self._head = f',"agentName":{quote(agent)},"subtask":{subtask},"attempt":{attempt},"businessKey":'
         self._parts: dict[str, tuple[int, str, str]] = {}
+        self._input = self._parts_of(_INPUT, '"input":')
+        self._output = self._parts_of(OutputEvent.EVENT_TYPE, '"output":')
+        self._lineages: dict[tuple[str, str, int], tuple[str, str]] = {}
         self._offset_ms = 0
-        self._second = self._stamp_ms = -1
+        self._second = -1
+        self._stamp_end = 0.0  # of the millisecond that the text is about
         self._stamp_text = ""
         self._second_text = ""
 
@@ -116,30 +135,38 @@ class EventLog:
         except Exception as error:  # noqa: BLE001
             self._failed(error)
 
-    def event(self, run: Run, event: Event) -> None:
-        event_type = event.type
-        level, head, tail = self._parts.get(event_type) or self._parts_of(event_type)
+    def event(  # noqa: C901, PLR0912 - one frame for what is done for each record
+        self, run: Run, event: Event, ended: ActionTask | None = None, begins: ActionTask | None = None
+    ) -> None:
+        cls = type(event)
+        if cls is InputEvent:
+            level, head, tail = self._input
+            name = "input"
+        elif cls is OutputEvent:
+            level, head, tail = self._output
+            name = "output"
+        else:
+            level, head, tail = self._parts.get(event.type) or self._parts_of(event.type)
+            name = ""
+        if ended is not None and self._mixed and level != self._level_of(ended.event.type):
+            self.action_ended(ended, "finished")
+            ended = None
         if level == OFF:
             return
         try:
             short = self._short if level == STANDARD else self._whole
-            cls = type(event)
-            if cls is InputEvent:
-                shown = f'"input":{dumps(short.plain(event.attributes["input"], 1))}}}}}'
-            elif cls is OutputEvent:
-                shown = f'"output":{dumps(short.plain(event.attributes["output"], 1))}}}}}'
-            else:
-                shown = f"{dumps(short.attributes(event.all_attributes()))[1:]}}}"
             values = event.__dict__
+            if name:
+                shown = short.text(values["attributes"][name], 1)
+            else:
+                shown = dumps(short.attributes(event.all_attributes()))[1:-1]
             origin = values.get("_origin")
             if origin is None:
                 lineage = _recorded_lineage(event)
             elif origin[1]:
                 parent, action, ordinal = origin
-                upstream = parent.__dict__.get("_path") or path_of(parent)
-                action = quote(action)
-                values["_path"] = path = f"{upstream}/{action[1:-1]}.{ordinal}"
-                lineage = f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{action}'
+                place = parent.__dict__.get("_path") or path_of(parent), action, ordinal
+                values["_path"], lineage = self._lineages.get(place) or self._lineage_of(place)
             else:
                 values["_path"] = path = str(origin[2])
                 lineage = f'{path}"'
@@ -149,17 +176,46 @@ class EventLog:
                 short.cut = False
                 self.truncated += 1
             now = self._monotonic()
-            stamp = self._stamp_text if int(now * 1000) == self._stamp_ms else self._stamp(now)
-            self._write(f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{tail}{shown}", run)
+            stamp = self._stamp_text if now < self._stamp_end else self._stamp(now)
+            if begins is not None:
+                begins.observed = (now, False)
+            if ended is None:
+                line = f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{tail}{shown}}}}}"
+            else:
+                line = (
+                    f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{_ENDED}{len(ended.sent)}"
+                    f',"ms":{(now - ended.observed[0]) * 1000:.3f}}}{tail}{shown}}}}}'
+                )
+            lines = self._lines
+            if lines is not None and len(lines) < FLUSH_LINES:
+                lines.append(line)  # what the destination does, without its frame
+            else:
+                self._write(line, run)
         except Exception as error:  # noqa: BLE001
             self._failed(error)
+            if ended is not None:
+                self.action_ended(ended, "finished")
+            if begins is not None:
+                self.action_began(begins)
 
-    def _parts_of(self, event_type: str) -> tuple[int, str, str]:
+    def _parts_of(self, event_type: str, attribute: str = "") -> tuple[int, str, str]:
         """Level of an event type, and what its lines have in common."""
         level = self._level_of(event_type)
-        tail = f',"eventType":{quote(event_type)},"eventAttributes":{{'
-        self._parts[event_type] = parts = level, f"event{_LEVELS[level]}", tail
+        parts = level, f"event{_LEVELS[level]}", f',"eventType":{quote(event_type)},"eventAttributes":{{{attribute}'
+        if not attribute:
+            self._parts[event_type] = parts
         return parts
+
+    def _lineage_of(self, place: tuple[str, str, int]) -> tuple[str, str]:
+        """Path of an event, and the path and what lines say of its origin. Runs of an agent have the same."""
+        upstream, name, ordinal = place
+        action = quote(name)
+        path = f"{upstream}/{action[1:-1]}.{ordinal}"
+        known = path, f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{action}'
+        if len(self._lineages) >= _MOST_LINEAGES:
+            self._lineages.clear()
+        self._lineages[place] = known
+        return known
 
     def action_began(self, task: ActionTask) -> None:
         task.observed = (self._monotonic(), task.journal is not None)
@@ -181,7 +237,7 @@ class EventLog:
                     more += ',"resumed":true'
             if error is not None:
                 more += f',"error":{self._error(error, level)}'
-            stamp = self._stamp_text if int(now * 1000) == self._stamp_ms else self._stamp(now)
+            stamp = self._stamp_text if now < self._stamp_end else self._stamp(now)
             self._write(
                 f'{stamp}action{_LEVELS[level]}{task.run.observed[1]},"actionName":{quote(task.route.name)}{_ID}'
                 f'{event.__dict__.get("_path") or path_of(event)}","eventType":{quote(event.type)},'
@@ -246,9 +302,9 @@ class EventLog:
 
     def _stamp(self, monotonic: float) -> str:
         """The beginning of a line: the time, and the name of what follows it, ``kind``."""
-        ms = int(monotonic * 1000)
-        if ms == self._stamp_ms:
+        if monotonic < self._stamp_end:
             return self._stamp_text
+        ms = int(monotonic * 1000)
         second, rest = divmod(ms + self._offset_ms, 1000)
         if second != self._second:
             self._offset_ms = self._clock.now_ms() - ms  # again each second, as the clock of the machine may be set
@@ -257,7 +313,7 @@ class EventLog:
             self._second_text = datetime.fromtimestamp(second, timezone.utc).strftime(
                 '{"timestamp":"%Y-%m-%dT%H:%M:%S.'
             )
-        self._stamp_ms = ms
+        self._stamp_end = (ms + 1) / 1000
         self._stamp_text = f'{self._second_text}{rest:03d}Z","kind":"'
         return self._stamp_text
 

@@ -34,6 +34,11 @@ class Levels:
         """Whether anything is logged."""
         return self.default > OFF or any(self._given.values())
 
+    @property
+    def mixed(self) -> bool:
+        """Whether types have levels of their own."""
+        return bool(self._given)
+
     def of(self, event_type: str) -> int:
         """The level of an event type."""
         level = self.known.get(event_type)

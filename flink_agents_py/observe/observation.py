@@ -57,7 +57,8 @@ class Observation:
             self._destination = _destination(config, plan.agent_name, submission, subtask)
         if self._destination is not None:
             write = self._destination.write
-            self.log = EventLog(config, plan.agent_name, write, clock, subtask=subtask, attempt=attempt)
+            lines = self._destination.lines if isinstance(self._destination, FileDestination) else None
+            self.log = EventLog(config, plan.agent_name, write, clock, subtask=subtask, attempt=attempt, lines=lines)
             observers.append(self.log)
         if config.get(AgentOptions.OTEL_SPANS):
             from flink_agents_py.observe.otel import SpanObserver
@@ -114,9 +115,9 @@ class _Several:
         for observer in self._observers:
             observer.run_ended(run)
 
-    def event(self, run: Run, event: Event) -> None:
+    def event(self, run: Run, event: Event, ended: ActionTask | None = None, begins: ActionTask | None = None) -> None:
         for observer in self._observers:
-            observer.event(run, event)
+            observer.event(run, event, ended, begins)
 
     def action_began(self, task: ActionTask) -> None:
         for observer in self._observers:

@@ -67,8 +67,18 @@ class SpanObserver:
         if span is not None:
             span.end()
 
-    def event(self, run: Run, event: Event) -> None:
+    def event(
+        self,
+        run: Run,  # noqa: ARG002 - the protocol's
+        event: Event,  # noqa: ARG002 - the protocol's
+        ended: ActionTask | None = None,
+        begins: ActionTask | None = None,
+    ) -> None:
         """Events are in the event log; spans are for what takes time."""
+        if ended is not None:
+            self.action_ended(ended, "finished")
+        if begins is not None:
+            self.action_began(begins)
 
     def action_began(self, task: ActionTask) -> None:
         attributes = {

@@ -187,6 +187,9 @@ def _add(run: TracedRun, record: dict[str, Any], at: int) -> None:
                 record.get("upstreamEventId"),
                 record.get("upstreamActionName"),
             )
+        sender = record.get("upstreamAction")
+        if sender is not None:  # the end of the action that sent it, which then has no line of its own
+            _end(_action(run, record["upstreamEventId"], record["upstreamActionName"], record, at), sender)
     elif kind == "run":
         run.resumed = run.resumed or record.get("resumed", False)
         if record["outcome"] == "suspended":
@@ -195,13 +198,9 @@ def _add(run: TracedRun, record: dict[str, Any], at: int) -> None:
             run.ended = True
             run.measured_ms = record.get("ms")
     else:
-        action = _action(run, record, at)
+        action = _action(run, record["eventId"], record["actionName"], record, at)
         if kind == "action":
-            action.outcome = record["outcome"]
-            action.ms = record.get("ms")
-            action.resumed = record.get("resumed", False)
-            action.replayed = record.get("replayed", False)
-            action.error = record.get("error")
+            _end(action, record)
         elif kind in {"call", "retry"}:
             action.calls.append(
                 TracedCall(
@@ -220,9 +219,18 @@ def _add(run: TracedRun, record: dict[str, Any], at: int) -> None:
             action.notes.append({"kind": kind, "at": record["timestamp"], **(record.get("fields") or {})})
 
 
-def _action(run: TracedRun, record: dict[str, Any], at: int) -> TracedAction:
+def _end(action: TracedAction, fields: dict[str, Any]) -> None:
+    """What a line says of the end of an action."""
+    action.outcome = fields["outcome"]
+    action.ms = fields.get("ms")
+    action.resumed = fields.get("resumed", False)
+    action.replayed = fields.get("replayed", False)
+    action.error = fields.get("error")
+
+
+def _action(run: TracedRun, event: str, name: str, record: dict[str, Any], at: int) -> TracedAction:
     """The execution a line is about: the one that has not ended, in the same attempt of the job."""
-    event, name, attempt = record["eventId"], record["actionName"], record.get("attempt", 0)
+    attempt = record.get("attempt", 0)
     for action in reversed(run.actions):
         if (action.event, action.name, action.attempt) == (event, name, attempt) and action.outcome == "unfinished":
             action.at_ms = at

@@ -22,6 +22,7 @@ from flink_agents_py.engine.failures import message_of
 from flink_agents_py.errors import ActionFailedError, ConfigError
 from flink_agents_py.observe.destinations import FileDestination, file_of
 from flink_agents_py.observe.levels import OFF, STANDARD, VERBOSE, Levels
+from flink_agents_py.serde.text import quote
 from flink_agents_py.testing import AgentHarness
 
 LOG = {"event-log.level": "STANDARD", "event-log.destination": "none", "event-log.side-output": True}
@@ -97,7 +98,12 @@ def test_a_run_that_ends_in_its_first_callback_has_no_line_of_its_own():
 
     harness = AgentHarness(Echo(), LOG)
     harness.feed("ann", 1)
-    assert [line["kind"] for line in log_of(harness)] == ["event", "action", "event"]
+    received, sent = log_of(harness)
+    assert (received["kind"], sent["kind"]) == ("event", "event")
+    assert "upstreamAction" not in received
+    end = sent["upstreamAction"]
+    assert (end["outcome"], end["sent"], sent["upstreamActionName"]) == ("finished", 1, "echo")
+    assert end["ms"] >= 0
 
 
 def test_retries_say_the_code_the_attempt_and_the_wait():
@@ -202,12 +208,13 @@ def test_an_event_without_repr_is_counted_and_the_run_goes_on():
         @action(InputEvent)
         @staticmethod
         def act(event: InputEvent, ctx: RunnerContext) -> None:
-            ctx.send_event(OutputEvent("fine"))
+            ctx.send_event(OutputEvent(event.input))
 
     harness = AgentHarness(Passes(), LOG)
     harness.feed("ann", Hostile())
-    assert harness.outputs == ["fine"]
-    assert harness.engine.watch.failures == 1
+    assert len(harness.outputs) == 1
+    assert harness.engine.watch.failures == 2
+    assert ends_of(log_of(harness)) == [("action", "0", "act", 1)]
 
 
 def test_a_disk_that_refuses_is_counted_and_the_job_goes_on(tmp_path):
@@ -217,6 +224,13 @@ def test_a_disk_that_refuses_is_counted_and_the_job_goes_on(tmp_path):
     destination.flush()
     assert destination.failures == 1
     destination.close()
+
+
+def test_a_key_that_is_no_unicode_does_not_end_the_writing(tmp_path):
+    destination = FileDestination(tmp_path / "events.jsonl")
+    destination.write(f'{{"businessKey":{quote(chr(0xD800))}}}', None)
+    destination.close()
+    assert json.loads((tmp_path / "events.jsonl").read_text()) == {"businessKey": chr(0xD800)}
 
 
 def test_lines_of_several_attempts_go_to_one_file(tmp_path):
@@ -235,3 +249,72 @@ def test_message_of_an_error_without_str_does_not_fail_the_log():
             raise RuntimeError
 
     assert "RuntimeError" in message_of(OddError())
+
+
+class Steps(Agent):
+    """Sends nothing, one event, or several, by its input."""
+
+    @action(InputEvent)
+    @staticmethod
+    def split(event: InputEvent, ctx: RunnerContext) -> None:
+        if event.input == "fails":
+            raise LookupError("on purpose")
+        for text in event.input:
+            ctx.send_event(Found(text=text))
+
+    @action(Found)
+    @staticmethod
+    def tell(event: Found, ctx: RunnerContext) -> None:
+        ctx.send_event(OutputEvent(event.text))
+
+
+def ends_of(lines: list[dict]) -> list[tuple]:
+    """Ends of actions, with the kind of the line that tells them."""
+    return [
+        ("action", line["eventId"], line["actionName"], line.get("sent"))
+        if line["kind"] == "action"
+        else ("event", line["upstreamEventId"], line["upstreamActionName"], line["upstreamAction"]["sent"])
+        for line in lines
+        if line["kind"] == "action" or "upstreamAction" in line
+    ]
+
+
+def test_the_end_of_each_action_is_told_once_by_the_next_event_or_by_itself():
+    harness = AgentHarness(Steps(), LOG)
+    harness.feed("ann", "")
+    harness.feed("ann", "ab")
+    lines = log_of(harness)
+    assert ends_of(lines) == [
+        ("action", "0", "split", None),
+        ("event", "0", "split", 2),
+        ("action", "0/split.0", "tell", 1),  # another event came before the one it sent
+        ("action", "0/split.1", "tell", 1),
+    ]
+    assert [line["eventId"] for line in lines if line["kind"] == "event" and line["sequence"] == 2] == [
+        "0",
+        "0/split.0",
+        "0/split.1",
+        "0/split.0/tell.0",
+        "0/split.1/tell.0",
+    ]
+
+
+def test_an_end_is_not_told_by_an_event_of_another_level():
+    harness = AgentHarness(Steps(), {**LOG, f"event-log.type.{Found.EVENT_TYPE}.level": "OFF"})
+    harness.feed("ann", "a")
+    assert ends_of(log_of(harness)) == [("action", "0", "split", 1)]
+
+
+def test_an_end_is_told_at_once_where_the_next_event_has_to_wait_for_another_callback():
+    class Slow(Steps):
+        @action(InputEvent)
+        @staticmethod
+        def split(event: InputEvent, ctx: RunnerContext) -> None:
+            harness.clock.budget_used_s += 1
+            ctx.send_event(Found(text=event.input))
+
+    harness = AgentHarness(Slow(), LOG)
+    harness.feed("ann", "a")
+    assert [line["kind"] for line in log_of(harness)][:4] == ["event", "action", "run", "event"]
+    assert harness.outputs == ["a"]
+    assert ends_of(log_of(harness)) == [("action", "0", "split", 1), ("action", "0/split.0", "tell", 1)]

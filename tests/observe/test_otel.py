@@ -77,3 +77,17 @@ def test_a_failed_action_says_why(exported):
     act = next(span for span in exported() if span.name == "action ask")
     assert act.attributes["error.type"] == "ConnectionError"
     assert act.attributes["flink_agents.outcome"] == "skipped"
+
+
+def test_an_action_that_waits_for_nothing_has_its_span_too(exported):
+    class Relay(Agent):
+        @action(InputEvent)
+        @staticmethod
+        def relay(event: InputEvent, ctx: RunnerContext) -> None:
+            ctx.send_event(OutputEvent(event.input))
+
+    harness = AgentHarness(Relay(), {"otel.spans": True})
+    harness.feed("ann", "why")
+    act, run = exported()
+    assert (act.name, act.attributes["flink_agents.outcome"]) == ("action relay", "finished")
+    assert act.parent.span_id == run.context.span_id

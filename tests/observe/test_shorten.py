@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+import pytest
 from pydantic import BaseModel
 from pyflink.common import Row
 
 from flink_agents_py.observe.shorten import Shortener
+from flink_agents_py.serde.text import dumps
 
 
 class Model(BaseModel):
@@ -73,3 +75,23 @@ def test_a_list_that_contains_itself_has_an_end():
     value: list = []
     value.append(value)
     assert "omittedElements" in json.dumps(Shortener.endless().plain(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("abc", "abcdefgh", 'a"\\', "\n", "\u00e9", "\ud800", 7, 10**30, -1.5, 1e300, float("nan"), float("inf")),
+        *(True, False, None, [], (), {}, [1, "two", None, True, 2.5], (1, [2]), [1, float("nan")], list(range(9))),
+        *({"a": 1, "b": "x"}, {1: 2}, {"long name": 1}, {"\u00e9": 1}, {"a": {"b": 1}}, {"a": "abcdefgh"}),
+        *(Row("ann", 5), Row(name="ann", n=5), Row("abcdefgh", 5), Row(Row(1), 2), Model(name="m", tags=["t"])),
+        *(Point(1, 2.5), b"bytes", {1}, date(2026, 1, 1), Decimal("1.5")),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_the_text_of_a_value_is_that_of_what_is_left_of_it(value, depth):
+    short, other = (Shortener(strings=5, lists=6, depth=2) for _ in range(2))
+    for shortener in (short, other):
+        shortener.plain(Row(0))  # from now on it knows rows
+    assert short.text(value, depth) == dumps(other.plain(value, depth))
+    assert short.cut == other.cut

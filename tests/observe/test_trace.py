@@ -175,3 +175,28 @@ def test_a_browser_draws_the_runs(log, tmp_path):
 
 def test_an_empty_log_makes_an_empty_page():
     assert "0" in as_html(build([]))
+
+
+def test_an_action_whose_end_the_next_event_tells_is_one_like_any_other():
+    class Relay(Agent):
+        @action(InputEvent)
+        @staticmethod
+        def relay(event: InputEvent, ctx: RunnerContext) -> None:
+            ctx.observe("seen", text=event.input)
+            ctx.send_event(Found(text=event.input))
+
+        @action(Found)
+        @staticmethod
+        def tell(event: Found, ctx: RunnerContext) -> None:
+            ctx.send_event(OutputEvent(event.text))
+
+    harness = AgentHarness(Relay(), LOG)
+    harness.feed("ann", "why")
+    assert not [line for line in lines_of(harness) if json.loads(line)["kind"] == "action"]
+    (run,) = trace_of(harness).runs
+    assert run.outcome == "finished"
+    assert [(action.event, action.name, action.outcome, len(action.notes)) for action in run.actions] == [
+        ("0", "relay", "finished", 1),
+        ("0/relay.0", "tell", "finished", 0),
+    ]
+    assert all(action.ms >= 0 for action in run.actions)
