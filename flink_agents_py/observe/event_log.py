@@ -46,6 +46,7 @@ Write = Callable[[str, "Run"], None]
 _INPUT = InputEvent.EVENT_TYPE
 _LEVELS = tuple(f'","logLevel":"{name}"' for name in NAMES)
 _ID = ',"eventId":"'
+_FIRST = "0", '0"'  # path and lineage of an input
 _ENDED = ',"upstreamAction":{"outcome":"finished","sent":'
 _MOST_LINEAGES = 1000
 _NOT_IN_KIND = re.compile(r"[^A-Za-z0-9_.-]")
@@ -168,8 +169,8 @@ class EventLog:
                 place = parent.__dict__.get("_path") or path_of(parent), action, ordinal
                 values["_path"], lineage = self._lineages.get(place) or self._lineage_of(place)
             else:
-                values["_path"] = path = str(origin[2])
-                lineage = f'{path}"'
+                ordinal = origin[2]
+                values["_path"], lineage = (str(ordinal), f'{ordinal}"') if ordinal else _FIRST
             if level == VERBOSE:
                 lineage += f',"eventUuid":"{event.id}"'
             if short.cut:
