@@ -93,6 +93,8 @@ class AgentOperator(KeyedProcessFunction):
         if gc.isenabled() and gc.get_threshold()[0] < threshold:
             gc.set_threshold(threshold, 20, 50)
         threaded = in_thread_mode(runtime_context)
+        if threaded:
+            gc.collect()  # operators of failed jobs, which Flink does not close: their threads end with them
         self._scope: Any = ThreadKeyScope(runtime_context) if threaded else ProcessKeyScope(runtime_context)
         self._copies_input = not threaded
         self._moment = _Moment()
