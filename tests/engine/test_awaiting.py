@@ -137,7 +137,7 @@ def test_awaiting_a_call_twice_is_refused():
     assert "keep its result" in error.fix
 
 
-@pytest.mark.filterwarnings("error")  # a coroutine left behind would warn on top
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # a coroutine left behind would warn on top
 def test_gather_takes_durable_calls_only():
     async def act(event, ctx):
         await ctx.gather(ctx.durable_execute_async(fetch, 1), fetch_async(2))
@@ -155,7 +155,7 @@ def test_gather_within_gather_is_refused():
     assert isinstance(failure_of(act), AwaitError)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_coroutine_in_place_of_a_function_is_refused(sync):
     async def act(event, ctx):
@@ -169,7 +169,7 @@ def test_a_coroutine_in_place_of_a_function_is_refused(sync):
     assert "not ctx.durable_execute_async(func(arg))" in str(error)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 def test_a_coroutine_function_in_a_sync_durable_call_is_refused():
     def act(event, ctx):
         ctx.durable_execute(fetch_async, 1)

