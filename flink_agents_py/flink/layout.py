@@ -16,7 +16,7 @@ from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import DataTypes, Schema, StreamTableEnvironment
 from pyflink.table.expressions import col, lit
 
-from flink_agents_py.errors import OutputTypeError
+from flink_agents_py.errors import OutputTypeError, PipelineError
 from flink_agents_py.flink.output_types import OutputFit
 
 EVENT_TIME, HELD, MARKER = "__event_time", "__held_watermark", "__marker"
@@ -62,7 +62,11 @@ class PlainLayout:
         return self.fit(value)
 
     def marker(self, held: int) -> Any:
-        raise NotImplementedError("without event time there is no progress to report")
+        raise PipelineError(
+            f"a watermark ({held}) was to be reported by an operator without event time",
+            where=self.where,
+            fix="report this as a bug of flink_agents_py; event_time=True avoids it",
+        )
 
 
 class HeldLayout(PlainLayout):

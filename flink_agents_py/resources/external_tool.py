@@ -24,9 +24,17 @@ class ExternalActionTool(Tool):
         """Where it runs."""
         return ToolType.EXTERNAL_ACTION
 
-    def call(self, **arguments: Any) -> Any:
-        """Not here: the tool action goes through ``ctx.call``."""
-        raise NotImplementedError
+    def call(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
+        """Not here: the tool action goes through ``ctx.call``.
+
+        Raises:
+            ToolError: always.
+        """
+        raise ToolError(
+            f"the external action {self.action!r} is made by its registry, not by the tool",
+            where=f"tool {self.name}",
+            fix=f"await ctx.call({self.action!r}, parameters) in an action, or let the tool action do it",
+        )
 
 
 def value_of(outcome: Any) -> Any:

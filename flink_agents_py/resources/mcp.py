@@ -47,9 +47,17 @@ class RemoteTool(Tool):
         """Always."""
         return True
 
-    def call(self, **arguments: Any) -> Any:
-        """Not here: servers are reached from the background loop."""
-        raise NotImplementedError
+    def call(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
+        """Not here: servers are reached from the background loop.
+
+        Raises:
+            ToolError: always.
+        """
+        raise ToolError(
+            f"the tool {self.name!r} of an MCP server cannot be called synchronously",
+            where=f"tool {self.name}",
+            fix="await ctx.durable_execute_async(tool.acall, ...)",
+        )
 
     async def acall(self, **arguments: Any) -> Any:
         """Find the server and call the tool there."""
@@ -64,6 +72,14 @@ class OfferedTool(Tool):
 
     resource_type: ClassVar = Tool.resource_type
 
-    def call(self, **arguments: Any) -> Any:
-        """Not here: it is called through :class:`RemoteTool`."""
-        raise NotImplementedError
+    def call(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
+        """Not here: it is called through :class:`RemoteTool`.
+
+        Raises:
+            ToolError: always.
+        """
+        raise ToolError(
+            f"the tool {self.name!r} is only a description of what an MCP server offers",
+            where=f"tool {self.name}",
+            fix="get the tool from the agent's resources and call that",
+        )

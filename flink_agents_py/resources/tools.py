@@ -113,9 +113,17 @@ class Tool(SerializableResource):
     def call(self, **arguments: Any) -> Any:
         """Call it. What it returns, and what it raises, goes to the model."""
 
-    async def acall(self, **arguments: Any) -> Any:
-        """Call it from a coroutine."""
-        raise NotImplementedError
+    async def acall(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
+        """Call it from a coroutine.
+
+        Raises:
+            ToolError: the tool is a synchronous one (:attr:`is_async`).
+        """
+        raise ToolError(
+            f"the tool {self.name!r} is synchronous",
+            where=f"tool {self.name}",
+            fix="call it with tool.call(...), or define acall and is_async",
+        )
 
 
 class FunctionTool(Tool):
@@ -164,7 +172,7 @@ class FunctionTool(Tool):
         """Call the function."""
         return self.func(**arguments)
 
-    async def acall(self, **arguments: Any) -> Any:
+    async def acall(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
         """Call the ``async def`` function."""
         return await self.func(**arguments)
 

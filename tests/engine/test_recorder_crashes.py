@@ -64,5 +64,6 @@ SCENARIOS = {
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_crash_anywhere_changes_nothing_and_repeats_nothing_known(name, crash):
-    crash(SCENARIOS[name], depth=9, sample=150)
-    crash(SCENARIOS[name], depth=9, crashes=5, sample=40)
+    report = crash(SCENARIOS[name], depth=9, sample=150)
+    assert report.points > report.steps
+    assert crash(SCENARIOS[name], depth=9, crashes=5, sample=40).points == 40
