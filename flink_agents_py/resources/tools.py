@@ -172,7 +172,7 @@ class FunctionTool(Tool):
         """Call the function."""
         return self.func(**arguments)
 
-    async def acall(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
+    async def acall(self, **arguments: Any) -> Any:
         """Call the ``async def`` function."""
         return await self.func(**arguments)
 
