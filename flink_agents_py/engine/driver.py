@@ -256,12 +256,12 @@ class RunDriver:
             self._engine.external.finish(task)
         if self._observer is not None:
             self._observer.observe(task)
-        if self._watch is not None:
-            self._watch.action_ended(task, "recalled" if recalled else "finished")
         self._close(task, report=True)
         if self._recorder is not None and not recalled:
             self._recorder.finished(task)
         task.commit_memory()
+        if self._watch is not None:  # not before: an action whose memory cannot be committed has failed
+            self._watch.action_ended(task, "recalled" if recalled else "finished")
         if task.sent:
             run.events.extend(task.sent)
         if task.side_outputs:

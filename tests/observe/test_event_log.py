@@ -19,6 +19,7 @@ from flink_agents_py import (
     action,
 )
 from flink_agents_py.engine.failures import message_of
+from flink_agents_py.engine.memory import TaskMemory
 from flink_agents_py.errors import ActionFailedError, ConfigError
 from flink_agents_py.observe.destinations import FileDestination, file_of
 from flink_agents_py.observe.levels import OFF, STANDARD, VERBOSE, Levels
@@ -318,3 +319,25 @@ def test_an_end_is_told_at_once_where_the_next_event_has_to_wait_for_another_cal
     assert [line["kind"] for line in log_of(harness)][:4] == ["event", "action", "run", "event"]
     assert harness.outputs == ["a"]
     assert ends_of(log_of(harness)) == [("action", "0", "split", 1), ("action", "0/split.0", "tell", 1)]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_action_whose_memory_cannot_be_committed_has_one_end_and_it_is_the_failure(waits, monkeypatch):
+    class Writer(Agent):
+        @action(InputEvent, on_error="skip")
+        @staticmethod
+        async def write(event: InputEvent, ctx: RunnerContext) -> None:
+            if event.input:
+                await ctx.durable_execute_async(look_up, "why")
+            ctx.short_term_memory.set("seen", 1)
+
+    def refuses(_: TaskMemory) -> None:
+        raise OSError("state is not there")
+
+    monkeypatch.setattr(TaskMemory, "commit", refuses)
+    harness = AgentHarness(Writer(), LOG)
+    harness.feed("ann", waits)
+    for call in harness.calls:
+        call.complete("because")
+    ends = [line["outcome"] for line in log_of(harness) if line["kind"] == "action"]
+    assert ends == ["skipped"]
