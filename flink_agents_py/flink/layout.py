@@ -124,7 +124,7 @@ class HeldLayout(PlainLayout):
             back = back.column(column, data_type)
         back = back.column_by_metadata(_ROW_TIME, DataTypes.TIMESTAMP_LTZ(3), "rowtime")
         held = t_env.to_changelog_stream(table, back.build())
-        _name_steps(held, plain, uid)
+        name_steps(held, plain, uid)
         if not self.columns:
             return held.map(_unpack, output_type=self.declared).name("unpack").uid(f"{uid}:unpack")
         # The table's own type of the same rows is one that PyFlink's windows cannot keep in state in thread mode.
@@ -132,7 +132,7 @@ class HeldLayout(PlainLayout):
         return held
 
 
-def _name_steps(last: DataStream, first: DataStream, uid: str) -> None:
+def name_steps(last: DataStream, first: DataStream, uid: str) -> None:
     """Give every step between the two a uid.
 
     They have no state, but the uids Flink makes up depend on the parallelism and on the rest of the job, and it refuses

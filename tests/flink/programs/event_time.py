@@ -25,6 +25,7 @@ from flink_agents_py import Agent, AgentsExecutionEnvironment, InputEvent, Outpu
 from tests.flink.programs.chain import fail_once
 from tests.flink.programs.sinks import append_to
 from tests.flink.programs.sources import numbers, silence
+from tests.flink.programs.table_windows import table_windows
 
 STEP_MS = 100
 WINDOW_MS = 1000
@@ -134,9 +135,25 @@ def look_at(stream: DataStream, kind: str) -> DataStream:
     )
 
 
+def windows(env: StreamExecutionEnvironment, stream: DataStream, spec: dict[str, Any]) -> DataStream:
+    """What windows there are of a second each, and the records that come too late for one of PyFlink's."""
+    if spec.get("restores"):
+        return table_windows(env, stream)
+    late = OutputTag("late", output_type(packed=spec.get("packed", False)))
+    fired = (
+        stream.key_by(lambda row: row[0], key_type=Types.STRING())
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
+        .side_output_late_data(late)
+        .process(Sum(), Types.PICKLED_BYTE_ARRAY())
+        .uid("windows")
+    )
+    told = fired.get_side_output(late).map(lambda row: {"kind": "late", "number": row[1]}, Types.PICKLED_BYTE_ARRAY())
+    return fired.union(told)
+
+
 def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     """Spec: count, keys, per_second, seconds, outputs; how the source goes on (per_checkpoint, idle, forever);
-    packed; fail_at, marker; config.
+    packed; fail_at, marker; restores (the job is one that is restored); config.
     """
     env.get_config().set_auto_watermark_interval(20)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
@@ -152,19 +169,8 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     if not event_time:  # windows would refuse records without timestamps
         append_to(look_at(built.to_datastream(output_type(packed=True)), "output"), spec["outputs"], "append looks")
         return
-    packed = spec.get("packed", False)
-    stream = built.to_datastream(output_type(packed=packed))
-    windows = (
-        stream.key_by(lambda row: row[0], key_type=Types.STRING())
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
-        .side_output_late_data(OutputTag("late", output_type(packed=packed)))
-        .process(Sum(), Types.PICKLED_BYTE_ARRAY())
-        .uid("windows")
-    )
-    late = windows.get_side_output(OutputTag("late", output_type(packed=packed)))
-    append_to(windows, spec["outputs"], "append windows")
-    told = late.map(lambda row: {"kind": "late", "number": row[1]}, Types.PICKLED_BYTE_ARRAY())
-    append_to(told, spec["outputs"], "append late")
+    stream = built.to_datastream(output_type(packed=spec.get("packed", False)))
+    append_to(windows(env, stream, spec), spec["outputs"], "append windows")
     append_to(look_at(stream, "output"), spec["outputs"], "append looks")
     append_to(look_at(built.side_output("thirds"), "third"), spec["outputs"], "append thirds")
     watermarks = stream.key_by(lambda _: "all", key_type=Types.STRING()).process(
