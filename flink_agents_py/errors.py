@@ -70,9 +70,14 @@ class SignatureError(AgentDefinitionError):
 
 
 class TriggerError(AgentDefinitionError):
-    """A trigger of an action is missing, blank or of the wrong type."""
+    """A trigger of an action is missing, blank, of the wrong type, or an expression with a mistake in it.
+
+    ``line`` and ``column`` (from 1 on) are the place of the mistake in an expression.
+    """
 
     code = "FA103"
+    line: int | None = None
+    column: int | None = None
 
 
 class UnknownResourceError(AgentDefinitionError):
@@ -193,6 +198,18 @@ class FencedError(FlinkAgentsError):
     """A newer attempt of the job has taken over a key: what this attempt does to it no longer counts."""
 
     code = "FA310"
+
+
+class MissingActionError(StateRecordError):
+    """An interrupted run comes to an action that neither its own code nor this plan has (``plan.on-missing-action``)."""
+
+    code = "FA311"
+
+
+class ConditionError(FlinkAgentsError):
+    """A trigger condition failed for an event (``action.trigger-condition.evaluate-failure-strategy = FAIL``)."""
+
+    code = "FA312"
 
 
 # --- FA4xx: memory --------------------------------------------------------------------------------------------------
@@ -324,3 +341,9 @@ class VectorStoreUnavailableError(VectorStoreError, ConnectionError):
     """A vector store's server cannot be reached, or went away: worth another attempt."""
 
     code = "FA713"
+
+
+class CollectionNotFoundError(VectorStoreError):
+    """A vector store has no such collection: nobody has put anything into it yet."""
+
+    code = "FA714"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from pydantic_core import to_json
 
-from flink_agents_py.errors import VectorStoreError
+from flink_agents_py.errors import CollectionNotFoundError, VectorStoreError
 from flink_agents_py.resources.filters import Condition, parse_filter
 from flink_agents_py.resources.vector_stores import (
-    BaseVectorStore,
+    ChangeableVectorStore,
     Document,
     VectorStoreQuery,
     VectorStoreQueryMode,
@@ -29,7 +29,7 @@ _FUSION = 60  # of reciprocal rank fusion (Cormack et al. 2009): how little the 
 _DEPTH = 4  # each ranking that is fused goes this many times deeper than the limit
 
 
-class IndexedVectorStore(BaseVectorStore):
+class IndexedVectorStore(ChangeableVectorStore):
     """A store that finds documents near a vector and documents with words, and fuses the two for a hybrid query.
 
     Every call may come from a thread; several at once.
@@ -46,18 +46,7 @@ class IndexedVectorStore(BaseVectorStore):
 
         A document without an id gets one from its content and metadata, so adding it again changes nothing.
         """
-        given = [documents] if isinstance(documents, Document) else list(documents)
-        bare = [document.content for document in given if document.embedding is None]
-        vectors = iter(self._vectors(bare) if bare else [])
-        whole = [
-            document.model_copy(
-                update={
-                    "id": document.id or content_id(document),
-                    "embedding": next(vectors) if document.embedding is None else document.embedding,
-                }
-            )
-            for document in given
-        ]
+        whole = self._whole([documents] if isinstance(documents, Document) else documents)
         if whole:
             self.put(self._collection(collection_name), whole)
         return [str(document.id) for document in whole]
@@ -79,11 +68,47 @@ class IndexedVectorStore(BaseVectorStore):
             vector = await self._model().aembed(query.query_text)
         return await asyncio.to_thread(self._found, query, vector)
 
+    def find(
+        self,
+        filters: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        collection_name: str | None = None,
+        order_by: str | None = None,
+    ) -> list[Document]:
+        """Documents that pass a filter, without their vectors."""
+        return self.listed(self._collection(collection_name), parse_filter(filters), limit, order_by)
+
+    def insert(self, documents: Sequence[Document], collection_name: str | None = None) -> list[str]:
+        """Add the documents whose ids are not there yet; returns the ids of those."""
+        whole = self._whole(documents)
+        return self.put_new(self._collection(collection_name), whole) if whole else []
+
+    def exchange(
+        self,
+        documents: Sequence[Document],
+        expected: Mapping[str, Mapping[str, Any]],
+        collection_name: str | None = None,
+    ) -> bool:
+        """Put documents in place of others, in one transaction, or change nothing."""
+        return self.swap(self._collection(collection_name), self._whole(documents), expected)
+
     # --- what a store implements --------------------------------------------------------------------------------------
 
     @abstractmethod
     def put(self, collection: str, documents: Sequence[Document]) -> None:
         """Store documents (with id and vector), in place of those of the same id."""
+
+    @abstractmethod
+    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
+        """Store those of the documents (with id and vector) whose ids are not there; returns their ids."""
+
+    @abstractmethod
+    def swap(self, collection: str, documents: Sequence[Document], expected: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Delete the expected documents and store the others; False, and no change, if one of those is another now."""
+
+    @abstractmethod
+    def listed(self, collection: str, condition: Condition | None, limit: int, order_by: str | None) -> list[Document]:
+        """Documents that pass a filter, in the order of a field of metadata, then of their ids."""
 
     @abstractmethod
     def nearest(
@@ -127,6 +152,20 @@ class IndexedVectorStore(BaseVectorStore):
             )
         return chosen
 
+    def _whole(self, documents: Sequence[Document]) -> list[Document]:
+        """The documents with an id and a vector each."""
+        bare = [document.content for document in documents if document.embedding is None]
+        vectors = iter(self._vectors(bare) if bare else [])
+        return [
+            document.model_copy(
+                update={
+                    "id": document.id or content_id(document),
+                    "embedding": next(vectors) if document.embedding is None else document.embedding,
+                }
+            )
+            for document in documents
+        ]
+
     def _vectors(self, texts: list[str]) -> Any:
         return self._model().embed(texts)
 
@@ -158,9 +197,14 @@ def fuse(*rankings: Sequence[Document]) -> list[Document]:
     return [found[name].model_copy(update={"score": scores[name]}) for name in best]
 
 
+def as_expected(found: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
+    """Whether a document is there (its metadata is given) and has these fields."""
+    return found is not None and all(found.get(name) == value for name, value in fields.items())
+
+
 def no_collection(name: str, there: Sequence[str]) -> VectorStoreError:
     """The error for a collection nobody has put anything into."""
-    return VectorStoreError(
+    return CollectionNotFoundError(
         f"there is no collection {name!r}", fix=f"add documents first; there are: {', '.join(there) or 'none'}"
     )
 

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr, SecretStr
 
 from flink_agents_py.errors import VectorStoreUnavailableError
-from flink_agents_py.ext.indexed_store import IndexedVectorStore, no_collection, other_size
+from flink_agents_py.ext.indexed_store import IndexedVectorStore, as_expected, no_collection, other_size
 from flink_agents_py.ext.sdk import Sdk
-from flink_agents_py.resources.filters import AllOf, Compare, Condition
+from flink_agents_py.resources.filters import PARTITION, AllOf, Compare, Condition
 from flink_agents_py.resources.secrets import redact
 from flink_agents_py.resources.vector_stores import Document
 
 SDK = Sdk("psycopg", "pgvector")
 POOL = Sdk("psycopg_pool", "pgvector")
 
+_PARTITION = f"metadata ->> '{PARTITION}'"
 _MOST_INDEXED = 2000  # numbers a vector may have for pgvector's HNSW index
 _LEAST_EF, _MOST_EF = 40, 1000  # pgvector's default and maximum of hnsw.ef_search
 
@@ -69,23 +70,62 @@ class PgVectorStore(IndexedVectorStore):
 
     def put(self, collection: str, documents: Sequence[Document]) -> None:
         """Store documents, in place of those of the same id, all or none."""
-        size = len(documents[0].embedding or ())
-        for document in documents:
-            if len(document.embedding or ()) != size:
-                raise other_size(collection, size, len(document.embedding or ()))
         with self._transaction() as connection:
-            there = self._size(connection, collection)
-            if there is None:
-                self._create(connection, collection, size)
-            elif there != size:
-                raise other_size(collection, there, size)
-            with connection.cursor() as cursor:
-                cursor.executemany(
-                    f"INSERT INTO {self._table(collection)} (id, content, metadata, embedding) "
-                    "VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET "
-                    "content = excluded.content, metadata = excluded.metadata, embedding = excluded.embedding",
-                    [(d.id, d.content, json.dumps(d.metadata, allow_nan=False), _text(d.embedding)) for d in documents],
-                )
+            self._put(connection, collection, documents)
+
+    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
+        """Store those of the documents whose ids are not there; returns their ids."""
+        added: list[str] = []
+        with self._transaction() as connection:
+            self._ready(connection, collection, documents)
+            for document in documents:
+                row = connection.execute(f"{self._insert(collection)} DO NOTHING RETURNING id", _row(document))
+                added += [name for (name,) in row.fetchall()]
+        return added
+
+    def swap(self, collection: str, documents: Sequence[Document], expected: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Delete the expected documents and store the others; False, and no change, if one of those is another now."""
+        with self._transaction() as connection:
+            if self._size(connection, collection) is None:
+                if expected:
+                    return False
+            else:
+                table, names = self._table(collection), list(expected)
+                # Locked, in one order for all, until this transaction is over: nobody changes them meanwhile.
+                rows = connection.execute(
+                    f"SELECT id, metadata FROM {table} WHERE id = ANY(%s) ORDER BY id FOR UPDATE", (names,)
+                ).fetchall()
+                found = dict(rows)
+                if not all(as_expected(found.get(name), fields) for name, fields in expected.items()):
+                    return False
+                connection.execute(f"DELETE FROM {table} WHERE id = ANY(%s)", (names,))
+            if documents:
+                self._put(connection, collection, documents)
+        return True
+
+    def patch(self, metadata: Mapping[str, Mapping[str, Any]], collection_name: str | None = None) -> None:
+        """Set fields of metadata by document id."""
+        collection = self._collection(collection_name)
+        with self._transaction() as connection:
+            if self._size(connection, collection) is not None:
+                for name, fields in sorted(metadata.items()):
+                    connection.execute(
+                        f"UPDATE {self._table(collection)} SET metadata = metadata || %s::jsonb WHERE id = %s",
+                        (json.dumps(dict(fields), allow_nan=False), name),
+                    )
+
+    def listed(self, collection: str, condition: Condition | None, limit: int, order_by: str | None) -> list[Document]:
+        """Documents that pass a filter, in the order of a field of metadata, then of their ids."""
+        where, values = _sql(condition)
+        with self._transaction() as connection:
+            if self._size(connection, collection) is None:
+                return []
+            rows = connection.execute(
+                f"SELECT id, content, metadata, NULL FROM {self._table(collection)} WHERE {where} "
+                'ORDER BY metadata -> %s NULLS LAST, id COLLATE "C" LIMIT %s',
+                (*values, order_by or "", limit),
+            ).fetchall()
+        return [_document(row) for row in rows]
 
     def get(self, ids: str | Sequence[str], collection_name: str | None = None) -> list[Document]:
         """Documents by id, in that order, with their vectors; those that are not there are left out."""
@@ -166,6 +206,33 @@ class PgVectorStore(IndexedVectorStore):
     def _table(self, collection: str) -> str:
         return f'"{self.prefix}_of_{collection}"'
 
+    def _insert(self, collection: str) -> str:
+        return (
+            f"INSERT INTO {self._table(collection)} (id, content, metadata, embedding) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT (id)"
+        )
+
+    def _put(self, connection: Any, collection: str, documents: Sequence[Document]) -> None:
+        self._ready(connection, collection, documents)
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"{self._insert(collection)} DO UPDATE SET "
+                "content = excluded.content, metadata = excluded.metadata, embedding = excluded.embedding",
+                [_row(document) for document in documents],
+            )
+
+    def _ready(self, connection: Any, collection: str, documents: Sequence[Document]) -> None:
+        """Make the collection if there is none, and check the vectors."""
+        size = len(documents[0].embedding or ())
+        for document in documents:
+            if len(document.embedding or ()) != size:
+                raise other_size(collection, size, len(document.embedding or ()))
+        there = self._size(connection, collection)
+        if there is None:
+            self._create(connection, collection, size)
+        elif there != size:
+            raise other_size(collection, there, size)
+
     def _create(self, connection: Any, collection: str, size: int) -> None:
         name = f"{self.prefix}_of_{collection}"
         connection.execute(
@@ -175,6 +242,7 @@ class PgVectorStore(IndexedVectorStore):
         )
         connection.execute(f'CREATE INDEX "{name}_words" ON {self._table(collection)} USING gin (words)')
         connection.execute(f'CREATE INDEX "{name}_metadata" ON {self._table(collection)} USING gin (metadata)')
+        connection.execute(f'CREATE INDEX "{name}_partition" ON {self._table(collection)} (({_PARTITION}))')
         if size <= _MOST_INDEXED:
             connection.execute(
                 f'CREATE INDEX "{name}_near" ON {self._table(collection)} USING hnsw (embedding vector_cosine_ops)'
@@ -271,6 +339,8 @@ def _sql(condition: Condition | None) -> tuple[str, list[Any]]:
 
 def _comparison(condition: Compare) -> tuple[str, list[Any]]:
     name, value = condition.field, condition.value
+    if name == PARTITION and condition.operator == "$eq" and isinstance(value, str):
+        return f"{_PARTITION} = %s", [value]
     if condition.operator == "$ne":
         text, values = _comparison(Compare(name, "$eq", value))
         return f"NOT coalesce({text}, false)", values
@@ -294,6 +364,11 @@ def _comparison(condition: Compare) -> tuple[str, list[Any]]:
 
 def _document(row: Any) -> Document:
     return Document(id=row[0], content=row[1], metadata=row[2], score=row[3])
+
+
+def _row(document: Document) -> tuple[Any, ...]:
+    metadata = json.dumps(document.metadata, allow_nan=False)
+    return document.id, document.content, metadata, _text(document.embedding)
 
 
 def _text(vector: Sequence[float] | None) -> str:

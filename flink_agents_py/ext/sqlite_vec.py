@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import PrivateAttr
 
-from flink_agents_py.ext.indexed_store import IndexedVectorStore, no_collection, other_size
+from flink_agents_py.ext.indexed_store import IndexedVectorStore, as_expected, no_collection, other_size
 from flink_agents_py.ext.sdk import Sdk
-from flink_agents_py.resources.filters import AllOf, Compare, Condition
+from flink_agents_py.resources.filters import PARTITION, AllOf, Compare, Condition
 from flink_agents_py.resources.vector_stores import Document
 
 SDK = Sdk("sqlite_vec", "sqlite-vec")
 # SQLite by way of apsw: the sqlite3 module of many a Python was built without extensions, which sqlite-vec is.
 APSW = Sdk("apsw", "sqlite-vec")
 
+# Written as in the index, so that it is used.
+_PARTITION = f"json_extract(metadata, '$.\"{PARTITION}\"')"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS collections (name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS documents (
     number INTEGER PRIMARY KEY, collection TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
     metadata TEXT NOT NULL, embedding BLOB NOT NULL, UNIQUE (collection, id)
 );
+CREATE INDEX IF NOT EXISTS by_partition ON documents (collection, json_extract(metadata, '$."~partition"'));
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (content, content='documents', content_rowid='number');
 CREATE TRIGGER IF NOT EXISTS words_added AFTER INSERT ON documents BEGIN
     INSERT INTO words (rowid, content) VALUES (new.number, new.content);
@@ -37,6 +40,12 @@ CREATE TRIGGER IF NOT EXISTS words_gone AFTER DELETE ON documents BEGIN
 END;
 """
 _GET = "SELECT id, content, metadata, vec_to_json(embedding) FROM documents WHERE collection = ? AND id = ?"
+_INSERT = "INSERT INTO documents (collection, id, content, metadata, embedding) VALUES (?, ?, ?, ?, ?)"
+_PATCH = "UPDATE documents SET metadata = json_patch(metadata, ?) WHERE collection = ? AND id = ?"
+_LISTED = """
+SELECT id, content, metadata, NULL FROM documents WHERE collection = ? AND {condition}
+ORDER BY json_extract(metadata, ?) NULLS LAST, id LIMIT ?
+"""
 _NEAREST = """
 SELECT id, content, metadata, 1.0 - vec_distance_cosine(embedding, ?) AS score FROM documents
 WHERE collection = ? AND {condition} ORDER BY score DESC NULLS LAST, id LIMIT ?
@@ -69,19 +78,46 @@ class SqliteVecVectorStore(IndexedVectorStore):
 
     def put(self, collection: str, documents: Sequence[Document]) -> None:
         """Store documents, in place of those of the same id, all or none."""
-        size = len(documents[0].embedding or ())
         with self._lock, self._opened() as connection:
-            connection.execute("INSERT OR IGNORE INTO collections VALUES (?, ?)", (collection, size))
-            (wanted,) = connection.execute("SELECT size FROM collections WHERE name = ?", (collection,)).fetchone()
-            for document in documents:
-                vector = document.embedding or []
-                if len(vector) != wanted:
-                    raise other_size(collection, wanted, len(vector))
-                self._delete(connection, collection, [str(document.id)])
-                connection.execute(
-                    "INSERT INTO documents (collection, id, content, metadata, embedding) VALUES (?, ?, ?, ?, ?)",
-                    (collection, document.id, document.content, _json(document.metadata), _blob(vector)),
-                )
+            self._put(connection, collection, documents)
+
+    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
+        """Store those of the documents whose ids are not there; returns their ids."""
+        with self._lock, self._opened() as connection:
+            self._ready(connection, collection, documents)
+            there = {document.id for document in documents if _metadata(connection, collection, document.id)}
+            fresh = {str(document.id): document for document in documents if document.id not in there}
+            self._put(connection, collection, list(fresh.values()))
+        return list(fresh)
+
+    def swap(self, collection: str, documents: Sequence[Document], expected: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Delete the expected documents and store the others; False, and no change, if one of those is another now."""
+        with self._lock, self._opened() as connection:
+            self._ready(connection, collection, documents)
+            for name, fields in expected.items():
+                row = _metadata(connection, collection, name)
+                if not as_expected(None if row is None else json.loads(row[0]), fields):
+                    return False
+            self._delete(connection, collection, list(expected))
+            self._put(connection, collection, documents)
+        return True
+
+    def patch(self, metadata: Mapping[str, Mapping[str, Any]], collection_name: str | None = None) -> None:
+        """Set fields of metadata by document id."""
+        collection = self._collection(collection_name)
+        with self._lock, self._opened() as connection:
+            connection.executemany(
+                _PATCH, [(_json(dict(fields)), collection, name) for name, fields in metadata.items()]
+            )
+
+    def listed(self, collection: str, condition: Condition | None, limit: int, order_by: str | None) -> list[Document]:
+        """Documents that pass a filter, in the order of a field of metadata, then of their ids."""
+        where, values = _sql(condition)
+        with self._lock, self._opened() as connection:
+            rows = connection.execute(
+                _LISTED.format(condition=where), (collection, *values, f'$."{order_by or ""}"', limit)
+            ).fetchall()
+        return [_document(row) for row in rows]
 
     def get(self, ids: str | Sequence[str], collection_name: str | None = None) -> list[Document]:
         """Documents by id, in that order, with their vectors; those that are not there are left out."""
@@ -139,6 +175,26 @@ class SqliteVecVectorStore(IndexedVectorStore):
             connection.execute("DELETE FROM collections WHERE name = ?", (collection_name,))
 
     @staticmethod
+    def _ready(connection: Any, collection: str, documents: Sequence[Document]) -> None:
+        """Begin to write: with a read, another process could write before this one does, and make it fail."""
+        if documents:
+            size = len(documents[0].embedding or ())
+            connection.execute("INSERT OR IGNORE INTO collections VALUES (?, ?)", (collection, size))
+        else:
+            connection.execute("UPDATE collections SET size = size WHERE name = ?", (collection,))
+
+    def _put(self, connection: Any, collection: str, documents: Sequence[Document]) -> None:
+        self._ready(connection, collection, documents)
+        for document in documents:
+            vector = document.embedding or []
+            wanted = self._size(connection, collection)
+            if len(vector) != wanted:
+                raise other_size(collection, wanted, len(vector))
+            self._delete(connection, collection, [str(document.id)])
+            row = (collection, document.id, document.content, _json(document.metadata), _blob(vector))
+            connection.execute(_INSERT, row)
+
+    @staticmethod
     def _delete(connection: Any, collection: str, ids: Sequence[str]) -> None:
         connection.executemany(
             "DELETE FROM documents WHERE collection = ? AND id = ?", [(collection, one) for one in ids]
@@ -179,6 +235,8 @@ def _sql(condition: Condition | None) -> tuple[str, list[Any]]:
 
 def _comparison(condition: Compare) -> tuple[str, list[Any]]:
     path, value = f'$."{condition.field}"', condition.value
+    if condition.field == PARTITION and condition.operator == "$eq" and isinstance(value, str):
+        return f"{_PARTITION} = ?", [value]
     kind = "json_type(metadata, ?)"
     if condition.operator == "$ne":
         text, values = _comparison(Compare(condition.field, "$eq", value))
@@ -194,6 +252,13 @@ def _comparison(condition: Compare) -> tuple[str, list[Any]]:
 
 def _several(ids: str | Sequence[str]) -> Sequence[str]:
     return [ids] if isinstance(ids, str) else ids
+
+
+def _metadata(connection: Any, collection: str, name: str | None) -> Any:
+    """The row with a document's metadata, None if there is none."""
+    return connection.execute(
+        "SELECT metadata FROM documents WHERE collection = ? AND id = ?", (collection, name)
+    ).fetchone()
 
 
 def _names(connection: Any) -> list[str]:

@@ -18,6 +18,9 @@ from flink_agents_py.errors import FilterError
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]
 Scalar = str | int | float | bool | None
 
+PARTITION = "~partition"
+"""A field of metadata that vector stores keep an index of: equality on it is fast, however many documents there are."""
+
 _COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 

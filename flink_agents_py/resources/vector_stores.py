@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -59,7 +59,7 @@ class VectorStoreQueryResult(BaseModel):
 
 
 class BaseVectorStore(ModelResource, ABC):
-    """A store of documents. Texts without a vector are embedded by ``embedding_model``."""
+    """A store of documents, to be searched. Texts without a vector are embedded by ``embedding_model``."""
 
     embedding_model: str | None = None
     collection: str | None = None
@@ -94,3 +94,50 @@ class BaseVectorStore(ModelResource, ABC):
     @abstractmethod
     def delete(self, ids: str | Sequence[str], collection_name: str | None = None) -> None:
         """Delete documents by id."""
+
+
+class ChangeableVectorStore(BaseVectorStore, ABC):
+    """A store that long-term memory can be kept in: it lists documents, and changes happen whole or not at all.
+
+    Equality on the metadata field :data:`~flink_agents_py.resources.filters.PARTITION` belongs into an index: each
+    memory set is a partition.
+    """
+
+    @abstractmethod
+    def find(
+        self,
+        filters: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        collection_name: str | None = None,
+        order_by: str | None = None,
+    ) -> list[Document]:
+        """Documents that pass a filter, without their vectors; none where there is no such collection.
+
+        Args:
+            order_by: a field of metadata that holds numbers, least first; documents of equal numbers by id.
+        """
+
+    @abstractmethod
+    def insert(self, documents: Sequence[Document], collection_name: str | None = None) -> list[str]:
+        """Add the documents whose ids (all have one) are not there yet; returns the ids of those, all or none."""
+
+    @abstractmethod
+    def patch(self, metadata: Mapping[str, Mapping[str, Any]], collection_name: str | None = None) -> None:
+        """Set fields of metadata by document id; the rest of a document stays. Ids that are not there are fine."""
+
+    @abstractmethod
+    def exchange(
+        self,
+        documents: Sequence[Document],
+        expected: Mapping[str, Mapping[str, Any]],
+        collection_name: str | None = None,
+    ) -> bool:
+        """Put documents in place of others, in one transaction, or change nothing.
+
+        Args:
+            documents: that are stored; they may have ids of ``expected``.
+            expected: ids of the documents that go, each with fields its metadata must have just now.
+
+        Returns:
+            whether all that was expected was there; if not, nothing has changed.
+        """
