@@ -11,6 +11,7 @@ from tests.support.flink import say
 OPTIONAL = {
     *("openai", "anthropic", "ollama", "mcp", "httpx", "httpx2", "aiohttp", "docstring_parser", "jsonschema"),
     *("sqlite_vec", "psycopg", "redis", "confluent_kafka", "model2vec", "numpy", "xllamacpp", "opentelemetry"),
+    *("cel", "ruamel"),
     "pyflink",
 }
 PROGRAM = """

@@ -275,6 +275,14 @@ class AgentOptions:
         False,
         "Whether runs, actions and calls become OpenTelemetry spans (extra otel; its own variables say where they go).",
     )
+    CONDITION_FAILURE_STRATEGY = ConfigOption(
+        "action.trigger-condition.evaluate-failure-strategy",
+        str,
+        "WARN_AND_SKIP",
+        "When a trigger condition fails for an event (it reads an attribute that is missing, say): take it for false, "
+        "warned of and counted, or fail the job.",
+        choices=("WARN_AND_SKIP", "FAIL"),
+    )
     KEEP_FRAMEWORK_FRAMES = ConfigOption(
         "errors.keep-framework-frames",
         bool,

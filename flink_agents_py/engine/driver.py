@@ -17,6 +17,7 @@ from flink_agents_py.errors import AwaitError, JournalMismatchError
 from flink_agents_py.events import OutputEvent, active, encode_event
 
 if TYPE_CHECKING:
+    from flink_agents_py.engine.conditions import Conditions
     from flink_agents_py.engine.engine import Engine
     from flink_agents_py.engine.routes import Route
     from flink_agents_py.engine.run import Run
@@ -34,11 +35,24 @@ _NO_LOOP = re.compile("no (running|current) event loop")
 class RunDriver:
     """Steps the tasks of runs; knows nothing of keys, state or timers."""
 
-    __slots__ = ("_by_event", "_engine", "_monotonic", "_observer", "_recorder", "_warned", "_watch", "direct")
+    __slots__ = (
+        "_by_event",
+        "_conditions",
+        "_engine",
+        "_monotonic",
+        "_observer",
+        "_recorder",
+        "_warned",
+        "_watch",
+        "direct",
+    )
 
-    def __init__(self, engine: Engine, by_event: dict[str, list[Route]]) -> None:
+    def __init__(
+        self, engine: Engine, by_event: dict[str, list[Route]], conditions: Conditions | None = None
+    ) -> None:
         self._engine = engine
         self._by_event = by_event
+        self._conditions = conditions
         self._monotonic = engine.monotonic_s
         self._observer = engine.observer
         self._recorder = engine.recorder
@@ -55,6 +69,7 @@ class RunDriver:
         """
         engine = self._engine
         stats, outputs, slot, watch = engine.stats, engine.effects.outputs, engine.slot, self._watch
+        conditions = self._conditions
         if watch is not None:
             watch.run_began(run, resumed=False)
         ended: ActionTask | None = None  # the one that sent the event, if the observer has not been told of its end
@@ -72,7 +87,7 @@ class RunDriver:
                     output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
                     outputs.append((output, run))
                     continue
-                routes = self._by_event.get(event_type)
+                routes = self._by_event.get(event_type) if conditions is None else conditions.routes(event, run)
                 if routes is None:
                     stats.events += 1
                     if watch is not None:
@@ -84,8 +99,12 @@ class RunDriver:
                 if late or len(routes) > 1:
                     if ended is not None and watch is not None:
                         watch.action_ended(ended, "finished")
-                    run.open(event, *coming)
-                    return False if late else self.drive(run, deadline)
+                    if late:
+                        run.open(event, *coming)
+                        return False
+                    run.open(*coming)
+                    self._handle(run, event, routes)
+                    return self.drive(run, deadline)
                 stepped = True
                 stats.events += 1
                 route = routes[0]
@@ -152,8 +171,8 @@ class RunDriver:
             stepped = True
             self._step(run, ready.popleft())
 
-    def _handle(self, run: Run, event: Event) -> None:
-        """Make tasks of an event, or an output."""
+    def _handle(self, run: Run, event: Event, routes: list[Route] | None = None) -> None:
+        """Make tasks of an event, or an output; ``routes`` if it is known what it triggers."""
         engine = self._engine
         engine.stats.events += 1
         if self._watch is not None:
@@ -163,7 +182,9 @@ class RunDriver:
             output = event.attributes["output"] if type(event) is OutputEvent else event.get_attr("output")
             engine.effects.outputs.append((output, run))
             return
-        routes = self._by_event.get(event_type)
+        if routes is None:
+            conditions = self._conditions
+            routes = self._by_event.get(event_type) if conditions is None else conditions.routes(event, run)
         if routes is None:
             self._unhandled(event)
             return
@@ -336,6 +357,9 @@ class RunDriver:
 
     def _unhandled(self, event: Event) -> None:
         if event.type in OBSERVATIONS:
+            return
+        if self._conditions is not None and self._conditions.weigh(event.type):
+            self._engine.stats.unmatched += 1
             return
         self._engine.stats.unhandled += 1
         if event.type not in self._warned:

@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
+from flink_agents_py.engine.conditions import Conditions
 from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
@@ -108,9 +109,9 @@ class Engine:
                 timers,
                 parallelism=parallelism,
                 paced=executor.real_time,
-                listens=ActionFailedEvent.EVENT_TYPE in by_event,
+                listens=plan.expects(ActionFailedEvent.EVENT_TYPE, of_any=True),
             )
-        self._driver = RunDriver(self, by_event)
+        self._driver = RunDriver(self, by_event, Conditions.of(self, plan, self._routes, by_event))
         self._desk = CallDesk(
             executor,
             clock,

@@ -53,7 +53,7 @@ class MemoryObserver:
                 value = plan.config.get(switch)
                 if value is not None:
                     return bool(value)
-            return event_type in plan.actions_by_event
+            return plan.expects(event_type)
 
         self.writes = {
             "sensory": wanted(AgentOptions.MEMORY_GENERATE_EVENT_SENSORY_WRITE, EventType.SensoryWriteEvent),

@@ -21,6 +21,7 @@ class Stats:
     __slots__ = (
         "actions",
         "attempts",
+        "condition_failures",
         "dead_letters",
         "discarded",
         "events",
@@ -41,6 +42,7 @@ class Stats:
         "state_writes",
         "timeouts",
         "unhandled",
+        "unmatched",
     )
 
     def __init__(self) -> None:
@@ -62,6 +64,8 @@ class Stats:
         self.skipped = 0  # actions that failed under on_error="skip"
         self.dead_letters = 0
         self.unhandled = 0  # events nobody listens to
+        self.unmatched = 0  # events for which no condition held
+        self.condition_failures = 0  # conditions that failed and were taken for false
         self.in_flight_max = 0
         self.state_writes = 0  # records of suspended runs
         self.state_bytes = 0  # characters in them

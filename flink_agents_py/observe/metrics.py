@@ -36,6 +36,8 @@ COUNTERS = {
     "numOfSequencesDiscarded": "discarded",
     "numOfDeadLetters": "dead_letters",
     "numOfUnhandledEvents": "unhandled",
+    "numOfUnmatchedEvents": "unmatched",
+    "numOfConditionFailures": "condition_failures",
 }
 """Names of counters, and of the engine's statistics behind them."""
 

@@ -60,11 +60,11 @@ def graph_of(plan: AgentPlan) -> PlanGraph:
     puts such names together at run time, those edges are missing.
     """
     graph = PlanGraph(plan.agent_name)
-    for event_type in plan.actions_by_event:
+    for event_type in _heard(plan):
         _add_event(graph, event_type)
     for action in plan.actions.values():
         _add(graph, Node("action", f"action:{action.name}", action.name, _detail(action)))
-        for event_type in action.event_types:
+        for event_type in _heard_by(action):
             _link(graph, f"event:{event_type}", f"action:{action.name}")
     for kind, named in plan.resource_providers.items():
         for name, provider in named.items():
@@ -81,7 +81,7 @@ def _add_what_code_shows(graph: PlanGraph, plan: AgentPlan) -> None:
     for node in (*graph.of("resource"), *graph.of("external")):
         by_name.setdefault(node.label, []).append(node.id)
     for action in plan.actions.values():
-        for event_type in _sent_by(action, set(plan.actions_by_event)):
+        for event_type in _sent_by(action, set(_heard(plan))):
             _add_event(graph, event_type)
             _link(graph, f"action:{action.name}", f"event:{event_type}")
         for text in _texts_of(action):
@@ -109,8 +109,21 @@ def _link(graph: PlanGraph, start: str, to: str) -> None:
         graph.edges.append((start, to))
 
 
+def _heard(plan: AgentPlan) -> dict[str, None]:
+    """Event types that triggers name, in expressions too."""
+    types = dict.fromkeys(plan.actions_by_event)
+    for action in plan.actions.values():
+        types.update(dict.fromkeys(_heard_by(action)))
+    return types
+
+
+def _heard_by(action: PlanAction) -> list[str]:
+    conditional = [name for condition in action.conditions for name in condition.event_types or ()]
+    return list(dict.fromkeys([*action.event_types, *conditional]))
+
+
 def _detail(action: PlanAction) -> str:
-    parts = []
+    parts = [f"when {condition.source}" for condition in action.conditions]
     if action.on_error != "fail":
         parts.append(f"on_error={action.on_error}")
     if action.retry.max_attempts > 1:
@@ -156,7 +169,7 @@ def _sent_by(action: PlanAction, known: set[str]) -> Iterator[str]:
             if isinstance(cls, type) and issubclass(cls, Event) and cls.EVENT_TYPE and cls is not InputEvent:
                 yield cls.EVENT_TYPE
         for const in code.co_consts:
-            if isinstance(const, str) and const in known and const not in action.event_types:
+            if isinstance(const, str) and const in known and const not in _heard_by(action):
                 yield const
 
 

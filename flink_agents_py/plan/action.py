@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from flink_agents_py.events import Event
+from flink_agents_py.plan.conditions import Condition, read_condition
 from flink_agents_py.plan.functions import PythonFunction
 from flink_agents_py.plan.importing import resolve
 from flink_agents_py.plan.signature import EventHint, check_signature, event_hint, is_async
-from flink_agents_py.plan.triggers import event_types_of
+from flink_agents_py.plan.triggers import Triggers, triggers_of
 from flink_agents_py.plan.values import from_document
 from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, OnError, RetryPolicy, Timeouts
 
@@ -24,7 +25,9 @@ class PlanAction(BaseModel):
 
     name: str = Field(min_length=1)
     exec: PythonFunction
-    trigger_conditions: list[str] = Field(min_length=1, description="event types, any of which triggers the action")
+    trigger_conditions: list[str] = Field(
+        min_length=1, description="event types and CEL expressions, any of which triggers the action"
+    )
     # Kept as it is in the JSON, so that reading a plan imports none of the classes its values may be of.
     encoded_config: dict[str, Any] = Field(
         default={}, alias="config", description="values for ctx.get_action_config_value, encoded by serde"
@@ -35,8 +38,31 @@ class PlanAction(BaseModel):
 
     @cached_property
     def event_types(self) -> list[str]:
-        """Event types the action listens to, each once."""
-        return event_types_of(self.trigger_conditions, f"action {self.name!r}")
+        """Event types that trigger the action whatever is in the event, each once."""
+        return self._triggers.event_types
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        """Expressions that trigger the action where they are true.
+
+        Raises:
+            TriggerError: one is wrong; the message shows the place.
+        """
+        return [read_condition(source, f"action {self.name!r}") for source in self._triggers.expressions]
+
+    @property
+    def heard_types(self) -> list[str] | None:
+        """Event types that can trigger the action; ``None``: a condition does not say of which types its events are."""
+        types = dict.fromkeys(self.event_types)
+        for condition in self.conditions:
+            if condition.event_types is None:
+                return None
+            types.update(dict.fromkeys(condition.event_types))
+        return list(types)
+
+    @cached_property
+    def _triggers(self) -> Triggers:
+        return triggers_of(self.trigger_conditions, f"action {self.name!r}")
 
     @cached_property
     def config(self) -> dict[str, Any]:

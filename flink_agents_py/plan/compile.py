@@ -12,6 +12,7 @@ from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, Signa
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
 from flink_agents_py.plan.built_in import built_in_actions
+from flink_agents_py.plan.conditions import Condition, read_condition
 from flink_agents_py.plan.external import ExternalActionsDocument
 from flink_agents_py.plan.functions import Entry, PickledCode, PlanCode, PythonFunction, not_picklable
 from flink_agents_py.plan.members import (
@@ -25,7 +26,7 @@ from flink_agents_py.plan.providers import DescribedResource, provider_of, refus
 from flink_agents_py.plan.references import check_references
 from flink_agents_py.plan.resources import Id, Providers
 from flink_agents_py.plan.signature import EventHint, check_signature, event_hint
-from flink_agents_py.plan.triggers import event_types_of
+from flink_agents_py.plan.triggers import triggers_of
 from flink_agents_py.plan.values import to_document
 from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
@@ -118,9 +119,14 @@ def _action(item: DeclaredAction) -> PlanAction:
         raise AgentDefinitionError("the action's name is blank", where=item.where, fix="give it a name")
     check_signature(item.function, item.where)
     triggers = list(item.marker.triggers)
-    event_types = event_types_of(triggers, item.where)
+    entries = triggers_of(triggers, item.where)
+    conditions = [read_condition(source, item.where) for source in entries.expressions]
+    for condition in conditions:
+        condition.program(item.where)  # its mistakes are shown here, not on a worker
+    event_types = [*entries.event_types, *_types_in(conditions)]
     hint = _hint(item, event_types)
-    _check_event_fits(hint, event_types, item.where)
+    if all(condition.event_types is not None for condition in conditions):
+        _check_event_fits(hint, event_types, item.where)
     action = PlanAction(
         name=item.name,
         exec=item.reference or PythonFunction.by_value(item.function, pickled_as=item.name),
@@ -132,6 +138,10 @@ def _action(item: DeclaredAction) -> PlanAction:
     )
     action.remember(item.function, hint)
     return action
+
+
+def _types_in(conditions: list[Condition]) -> list[str]:
+    return [event_type for condition in conditions for event_type in condition.event_types or ()]
 
 
 def _hint(item: DeclaredAction, event_types: list[str]) -> EventHint:

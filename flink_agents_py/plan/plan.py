@@ -43,7 +43,7 @@ class AgentPlan:
 
     Raises:
         DuplicateNameError: two actions share a name.
-        TriggerError: a trigger is blank or a condition expression.
+        TriggerError: a trigger is blank, or an expression that cannot be one.
     """
 
     version = PLAN_VERSION
@@ -81,6 +81,7 @@ class AgentPlan:
                 fix="give each action of an agent its own name",
             )
         self.actions[action.name] = action
+        _ = action.conditions  # reads them: a plan with a wrong one is refused as a whole
         for event_type in action.event_types:
             self.actions_by_event.setdefault(event_type, []).append(action.name)
             self._listeners.setdefault(event_type, []).append(action)
@@ -109,8 +110,26 @@ class AgentPlan:
     # --- what the engine asks ---------------------------------------------------------------------------------------
 
     def get_actions(self, event_type: str) -> list[PlanAction]:
-        """Actions that listen to ``event_type``, in plan order; none if nobody does."""
+        """Actions that ``event_type`` triggers by itself, in plan order; those with conditions are not among them."""
         return self._listeners.get(event_type, [])
+
+    def expects(self, event_type: str, *, of_any: bool = False) -> bool:
+        """Whether an action may listen to events of a type.
+
+        Args:
+            of_any: also where only conditions that name no type are there to hold for one.
+        """
+        heard = [action.heard_types for action in self.actions.values()]
+        return (
+            event_type in self.actions_by_event
+            or any(types is not None and event_type in types for types in heard)
+            or (of_any and None in heard)
+        )
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether an action has a trigger that is an expression."""
+        return any(action.conditions for action in self.actions.values())
 
     def get_action_config(self, action_name: str) -> dict[str, Any]:
         """Configuration given with an action.

@@ -117,8 +117,8 @@ def test_an_action_that_is_decorated_and_added_is_a_duplicate():
     fails(agent, errors.DuplicateNameError, "NotCallable.handle", where="NotCallable.add_action('handle')")
 
 
-@pytest.mark.parametrize("triggers", [[], [" "], ["a == 1"]])
-def test_missing_blank_and_conditional_triggers_are_refused(triggers):
+@pytest.mark.parametrize("triggers", [[], [" "], ["a == @"]])
+def test_missing_blank_and_mistaken_triggers_are_refused(triggers):
     agent = Agent().add_action("a", triggers, ok)
     fails(agent, errors.TriggerError, "FA103", where="Agent.add_action('a')")
 

@@ -191,9 +191,11 @@ def test_resources_in_java_are_refused_by_name():
     assert caught.value.where == "resource_providers.chat_model.m"
 
 
-def test_condition_expressions_are_refused_instead_of_never_firing():
-    with pytest.raises(PlanFormatError, match="condition expression"):
-        load(plan_main(trigger_conditions=["_input_event", "attributes.ready == true"]))
+def test_condition_expressions_are_read():
+    plan = load(plan_main(trigger_conditions=["_input_event", "attributes.ready == true"]))
+    assert plan.actions["one"].conditions[0].source == "attributes.ready == true"
+    with pytest.raises(PlanFormatError, match="neither true nor false"):
+        load(plan_main(trigger_conditions=["_input_event", "(attributes.ready)"]))
 
 
 def test_the_older_provider_shape_with_class_and_kwargs_is_read():

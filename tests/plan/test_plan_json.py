@@ -177,7 +177,7 @@ CHANGES = {
     "unknown action key": (lambda d: d["actions"]["first"].update(onerror=1), "Extra", "actions.first.onerror"),
     "bad policy": (lambda d: d["actions"]["first"].update(on_error="ignore"), "'skip'", "actions.first.on_error"),
     "no trigger": (lambda d: d["actions"]["first"].update(trigger_conditions=[]), "at least 1", "actions.first"),
-    "condition": (lambda d: d["actions"]["first"].update(trigger_conditions=["a > 1"]), "expression", "'first'"),
+    "condition": (lambda d: d["actions"]["first"].update(trigger_conditions=["a == @"]), "no part of CEL", "'first'"),
     "no exec": (lambda d: d["actions"]["first"].pop("exec"), "required", "actions.first.exec"),
     "renamed": (_rename, "filed as 'other'", "actions.other"),
     "misfiled": (_misfile, "filed as tool 'hello'", "resource_providers.tool.hello"),
