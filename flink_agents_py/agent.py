@@ -48,6 +48,7 @@ class ActionMarker:
     retry: RetryPolicy = NO_RETRY
     timeouts: Timeouts = NO_TIMEOUTS
     config: dict[str, Any] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def action(
     on_error: OnError = "fail",
     retry: RetryPolicy = NO_RETRY,
     timeouts: Timeouts = NO_TIMEOUTS,
+    aliases: Iterable[str] = (),
     **config: Any,
 ) -> Callable[[F], F]:
     """Mark a function as an action.
@@ -73,12 +75,13 @@ def action(
         on_error: what becomes of the input if the action raises: ``fail`` | ``dead_letter`` | ``skip``.
         retry: default retry policy of the action's durable calls.
         timeouts: default timeouts of the action's durable calls.
+        aliases: earlier names of the action, so that runs that were interrupted inside it go on under the new one.
         config: values the action reads with ``ctx.get_action_config_value``.
 
     Raises:
         TriggerError: a trigger is neither a string nor an Event subclass.
     """
-    marker = ActionMarker(trigger_names(triggers), on_error, retry, timeouts, config)
+    marker = ActionMarker(trigger_names(triggers), on_error, retry, timeouts, config, alias_names(aliases))
 
     def mark(func: F) -> F:
         # Works on a plain function as on a staticmethod object, so the order of the two decorators does not matter.
@@ -86,6 +89,11 @@ def action(
         return func
 
     return mark
+
+
+def alias_names(aliases: Iterable[str]) -> tuple[str, ...]:
+    """Earlier names of an action; one of them may be given by itself."""
+    return (aliases,) if isinstance(aliases, str) else tuple(aliases)
 
 
 def trigger_names(triggers: Iterable[Any]) -> tuple[str, ...]:
@@ -136,6 +144,7 @@ class Agent:
         on_error: OnError = "fail",
         retry: RetryPolicy = NO_RETRY,
         timeouts: Timeouts = NO_TIMEOUTS,
+        aliases: Iterable[str] = (),
         **config: Any,
     ) -> Self:
         """Add an action under ``name``; see :func:`action` for the arguments.
@@ -150,7 +159,7 @@ class Agent:
                 fix="give each action of an agent its own name",
             )
         triggers = (trigger_conditions,) if isinstance(trigger_conditions, (str, type)) else tuple(trigger_conditions)
-        marker = ActionMarker(trigger_names(triggers), on_error, retry, timeouts, config)
+        marker = ActionMarker(trigger_names(triggers), on_error, retry, timeouts, config, alias_names(aliases))
         self.actions[name] = AddedAction(name, func, marker)
         return self
 

@@ -77,6 +77,22 @@ class AgentOptions:
         unit="bytes",
         minimum=1,
     )
+    PLAN_ON_MISSING_ACTION = ConfigOption(
+        "plan.on-missing-action",
+        str,
+        "fail",
+        "When a run that was interrupted under another plan comes to an action that neither its own code nor this plan "
+        "has: fail the job, send what the action was to handle to the dead letters, or begin the run anew.",
+        choices=("fail", "dead_letter", "restart_run"),
+    )
+    PLAN_VERSIONS_KEPT = ConfigOption(
+        "plan.versions-kept",
+        int,
+        10,
+        "Plans kept in state for interrupted runs that began under them, beside those that runs are known to need "
+        "(0: none; interrupted runs then go on under the plan the job is restored with).",
+        minimum=0,
+    )
     GC_THRESHOLD = ConfigOption(
         "python-gc-threshold",
         int,

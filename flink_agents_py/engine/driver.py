@@ -13,7 +13,7 @@ from flink_agents_py.engine.failures import dead_letter, failure_of, message_of
 from flink_agents_py.engine.memory_observer import OBSERVATIONS
 from flink_agents_py.engine.task import ActionTask, describe_awaitable
 from flink_agents_py.engine.tracebacks import trim
-from flink_agents_py.errors import AwaitError, JournalMismatchError
+from flink_agents_py.errors import AwaitError, JournalMismatchError, MissingActionError
 from flink_agents_py.events import OutputEvent, active, encode_event
 
 if TYPE_CHECKING:
@@ -316,6 +316,18 @@ class RunDriver:
         # What refers to each other is let go by hand: millions of runs must not wait for the garbage collector.
         task.calls = task.coroutine = None
 
+    def drop(self, run: Run) -> None:
+        """Let go of all the run has left to do; what its external actions have done is done."""
+        external = self._engine.external
+        for task in (*run.tasks, *run.ready):
+            if external is not None:
+                self._leave(run, external.outputs_of(task))
+            task.abandon()
+            self._close(task, report=False)
+        run.tasks.clear()
+        run.ready.clear()
+        run.events.clear()
+
     def _fail(self, run: Run, task: ActionTask, error: BaseException) -> None:
         if isinstance(error, RuntimeError) and _NO_LOOP.search(message_of(error)):
             cause = error
@@ -330,7 +342,11 @@ class RunDriver:
         left = external.outputs_of(task) if external is not None else []
         task.abandon()  # its coroutine is still suspended, or was never started, where the engine refused to go on
         self._close(task, report=False)
-        policy = task.route.on_error
+        policy: str = task.route.on_error
+        if isinstance(error, MissingActionError) and policy != "dead_letter":
+            if self._watch is not None:
+                self._watch.action_ended(task, "failed" if policy == "fail" else "restarted", error)
+            raise error
         if self._watch is not None:
             fails = policy == "fail" or isinstance(error, JournalMismatchError)
             self._watch.action_ended(task, "failed" if fails else _OUTCOMES[policy], error)

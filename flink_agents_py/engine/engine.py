@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.conditions import Conditions
 from flink_agents_py.engine.desk import CallDesk
-from flink_agents_py.engine.driver import RunDriver
 from flink_agents_py.engine.effects import Effects
 from flink_agents_py.engine.external import ExternalActions
 from flink_agents_py.engine.failpoints import hit
@@ -24,16 +23,18 @@ from flink_agents_py.engine.lifecycle import RunLifecycle
 from flink_agents_py.engine.memories import Memories
 from flink_agents_py.engine.memory_observer import MemoryObserver
 from flink_agents_py.engine.recorder import ActionRecorder
-from flink_agents_py.engine.routes import event_classes_of, routes_of
+from flink_agents_py.engine.routes import event_classes_of
 from flink_agents_py.engine.run import Run
 from flink_agents_py.engine.segments import SegmentedQueue
 from flink_agents_py.engine.stats import Levels, Stats
 from flink_agents_py.engine.unfinished import UnfinishedRuns
+from flink_agents_py.engine.versions import PlanVersions
+from flink_agents_py.errors import MissingActionError
 from flink_agents_py.events import InputEvent, active
-from flink_agents_py.external.events import ActionFailedEvent
 from flink_agents_py.metrics import MetricGroup
 
 if TYPE_CHECKING:
+    from flink_agents_py.engine.archive import PlanArchive
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
@@ -55,6 +56,7 @@ class Engine:
         segments: holds the watermark back (S10); ``None`` for pipelines without event time.
         store: open for this job; finished calls and actions are written through to it (S5, S9).
         watch: told what runs do; ``None`` costs an attribute test at each place.
+        archive: keeps plans for runs that outlive them; ``None`` where interrupted runs go on under ``plan``.
         registry: of unfinished keys, for hosts whose timers a restored subtask cannot rely on; such hosts call
             :meth:`resume_listed`.
         parallelism: subtasks of the operator, for limits of external actions that are divided among them.
@@ -73,6 +75,7 @@ class Engine:
         store: ActionStateStore | None = None,
         watch: RunObserver | None = None,
         registry: UnfinishedRegistry | None = None,
+        archive: PlanArchive | None = None,
         parallelism: int = 1,
     ) -> None:
         self.plan = plan
@@ -91,15 +94,16 @@ class Engine:
         self.clock = self._clock = clock
         self._executor = executor
         self.monotonic_s = clock.monotonic_s
-        self._routes, by_event = routes_of(plan)
         self.observer = MemoryObserver.of(plan)
         self._memories = Memories(state, config, clock, timers, self.observer)
         self._expiry = self._memories.expiry
         self.recorder: ActionRecorder | None = None
+        event_classes = event_classes_of(plan.actions.values())
         if store is not None:
             limit = config.get(AgentOptions.SEQUENCE_CACHE_SIZE)
-            self.recorder = ActionRecorder(store, self.stats, event_classes_of(plan), limit)
-        self._lifecycle = RunLifecycle(self, self._routes, self._memories)
+            self.recorder = ActionRecorder(store, self.stats, event_classes, limit)
+        self._versions = PlanVersions(self, plan, event_classes, archive)
+        self._lifecycle = RunLifecycle(self, self._versions, self._memories)
         self.external: ExternalActions | None = None
         if plan.external is not None:
             self.external = ExternalActions(
@@ -109,9 +113,8 @@ class Engine:
                 timers,
                 parallelism=parallelism,
                 paced=executor.real_time,
-                listens=plan.expects(ActionFailedEvent.EVENT_TYPE, of_any=True),
             )
-        self._driver = RunDriver(self, by_event, Conditions.of(self, plan, self._routes, by_event))
+        self._driver = self._versions.current.driver
         self._desk = CallDesk(
             executor,
             clock,
@@ -275,7 +278,7 @@ class Engine:
 
     def executed(self) -> dict[str, int]:
         """How often each action has finished, by name."""
-        return {name: route.executed for name, route in self._routes.items()}
+        return self._versions.executed()
 
     @property
     def has_work(self) -> bool:
@@ -379,7 +382,14 @@ class Engine:
         self._unfinished.mark(entry)
         while True:
             run = entry.run
-            if not self._driver.drive(run, deadline):
+            try:
+                done = run.version.driver.drive(run, deadline)
+            except MissingActionError as missing:
+                if self.config.get(AgentOptions.PLAN_ON_MISSING_ACTION) != "restart_run":
+                    raise
+                self._lifecycle.restart(run, missing)
+                continue
+            if not done:
                 if run.ready or run.events:
                     self._queue(entry)  # out of time budget: goes on in the next callback
                 return
@@ -400,6 +410,9 @@ class Engine:
     def _suspend(self, run: Run, token: Any, stored: int) -> None:
         """The run has not finished in its first callback."""
         run.fix_moment()
+        run.version = self._versions.current
+        if self._versions.unkept:
+            self._versions.keep()
         if self.watch is not None:
             self.watch.run_suspended(run)
         entry = self._unfinished.add(token, run, stored)
@@ -502,3 +515,4 @@ class Engine:
                 task.abandon()
         self._unfinished.forget_all()
         self._to_drive.clear()
+        self._versions.close()

@@ -52,7 +52,6 @@ class ExternalActions:
     Args:
         parallelism: subtasks of the operator, for limits that are divided among them.
         paced: whether calls take time by the clock on the wall; see :class:`~flink_agents_py.engine.lanes.Lanes`.
-        listens: whether an action of the agent listens to :class:`ActionFailedEvent`.
     """
 
     desk: CallDesk
@@ -66,7 +65,6 @@ class ExternalActions:
         *,
         parallelism: int,
         paced: bool,
-        listens: bool,
     ) -> None:
         self.bindings = bindings
         self.lanes = Lanes(parallelism, paced=paced)
@@ -77,7 +75,6 @@ class ExternalActions:
         """Calls begun in this callback that it may wait for a moment."""
         self._engine = engine
         self._clock = engine.clock
-        self._listens = listens
         self._metrics = engine.metrics.get_sub_group("external")
         self._leaders: dict[tuple[Any, str], ExternalCall] = {}
         self._unwritten: dict[Run, list[tuple[dict[str, Any], ActionResult | None]]] = {}
@@ -240,7 +237,7 @@ class ExternalActions:
         """The action is about to finish: its calls' outputs and events become part of its effects."""
         for tag, value in self.outputs_of(task):
             task.side_output(tag, value)
-        if self._listens:
+        if task.route.version.hears_failures:
             for call in task.calls or ():
                 if isinstance(call, ExternalCall) and call.done and isinstance(call.value, ActionResult):
                     result = call.value

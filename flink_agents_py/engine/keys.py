@@ -13,7 +13,8 @@ from flink_agents_py.serde.text import dumps
 if TYPE_CHECKING:
     from flink_agents_py.engine.run import Run
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
+_READABLE = (1, 2)
 PENDING_VERSION = "1"
 
 
@@ -108,20 +109,17 @@ def decode_pending(text: str) -> tuple[Any, int | None, int | None]:
     return decode(text[end:]), timestamp, watermark
 
 
-def encode_run(run: Run, events: list[str], tasks: list[str]) -> str:
-    """An unfinished run as text. ``events`` and ``tasks`` are JSON already; each was encoded once, not per record."""
+def encode_run(run: Run, events: list[str], tasks: list[str], cause: str) -> str:
+    """An unfinished run as text. ``events``, ``tasks`` and ``cause`` are JSON; each was encoded once, not per record.
+
+    Args:
+        cause: the event with the input; the number of a task if it is the one of that, ``null`` if nobody knows it.
+    """
     return (
         f"[{RECORD_VERSION},{run.sequence},{_number(run.timestamp)},{_number(run.watermark)},"
-        f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())}"
-        f"{_optional(run)}]"
+        f"[{','.join(events)}],[{','.join(tasks)}],{dumps(run.dump_sensory())},"
+        f'{_number(run.memory_ms)},"{run.input_digest}","{run.version.digest}",{cause}]'
     )
-
-
-def _optional(run: Run) -> str:
-    """Fields only some configurations need: the moment of a memory with a TTL, the input's digest for a store."""
-    if run.input_digest:
-        return f',{_number(run.memory_ms)},"{run.input_digest}"'
-    return "" if run.memory_ms is None else f",{run.memory_ms}"
 
 
 def _number(value: int | None) -> str:
@@ -129,7 +127,11 @@ def _number(value: int | None) -> str:
 
 
 class RunRecord(NamedTuple):
-    """An unfinished run as read from state; events and tasks are still encoded."""
+    """An unfinished run as read from state; events and tasks are still encoded.
+
+    ``memory_ms`` is the moment of a memory with a TTL, ``input_digest`` is for a store, ``plan`` the digest of the plan
+    the run began with, ``cause`` the event with the input, or the number of the task that has it.
+    """
 
     sequence: int
     timestamp: int | None
@@ -139,6 +141,8 @@ class RunRecord(NamedTuple):
     sensory: Mapping[str, str]
     memory_ms: int | None = None
     input_digest: str = ""
+    plan: str = ""
+    cause: Any = None
 
 
 def decode_run(text: str) -> RunRecord:
@@ -152,7 +156,7 @@ def decode_run(text: str) -> RunRecord:
             where="keyed state agent.run",
             fix="restore a savepoint written by this operator",
         ) from error
-    if version != RECORD_VERSION:
+    if version not in _READABLE:
         raise _newer("a suspended run", version)
     return RunRecord(*record[1:])
 

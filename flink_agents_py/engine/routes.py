@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.events import Event, InputEvent, OutputEvent, reference_of
 from flink_agents_py.plan.signature import function_of
-from flink_agents_py.policies import OnError, RetryPolicy, Timeouts
+from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, OnError, RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
+    from flink_agents_py.engine.versions import PlanVersion
     from flink_agents_py.plan.action import PlanAction
     from flink_agents_py.plan.plan import AgentPlan
 
@@ -19,20 +20,37 @@ if TYPE_CHECKING:
 class Route:
     """An action as the drive loop uses it: everything resolved, nothing to look up."""
 
-    __slots__ = ("call", "config", "event_class", "executed", "name", "on_error", "retry", "timeouts")
+    __slots__ = ("call", "config", "event_class", "executed", "name", "on_error", "retry", "timeouts", "version")
 
-    def __init__(self, action: PlanAction) -> None:
-        self.name: str = action.name
+    version: PlanVersion
+
+    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+        self.name = name
         self.executed = 0  # how often it has finished
-        self.call: Callable[..., Any] = action.callable
-        self.event_class: type[Event] | None = action.event_class
-        self.config: dict[str, Any] = action.config or {}
-        self.on_error: OnError = action.on_error
-        self.retry: RetryPolicy = action.retry
-        self.timeouts: Timeouts = action.timeouts
+        self.call = call
+        self.event_class: type[Event] | None = None
+        self.config: dict[str, Any] = {}
+        self.on_error: OnError = "fail"
+        self.retry: RetryPolicy = NO_RETRY
+        self.timeouts: Timeouts = NO_TIMEOUTS
+
+    @classmethod
+    def of(cls, action: PlanAction) -> Route:
+        """The route of an action.
+
+        Raises:
+            FlinkAgentsError: its function, or a class that it needs, is not here.
+        """
+        route = cls(action.name, action.callable)
+        route.event_class = action.event_class
+        route.config = action.config or {}
+        route.on_error = action.on_error
+        route.retry = action.retry
+        route.timeouts = action.timeouts
+        return route
 
 
-def event_classes_of(plan: AgentPlan) -> dict[str, type[Event]]:
+def event_classes_of(actions: Iterable[PlanAction]) -> dict[str, type[Event]]:
     """Event classes by reference, for reading events from state.
 
     Those the actions are annotated with, and those they can name: an action without annotation receives what another
@@ -40,12 +58,14 @@ def event_classes_of(plan: AgentPlan) -> dict[str, type[Event]]:
     of a script: they came along with the functions that name them.
     """
     classes: dict[str, type[Event]] = {reference_of(InputEvent): InputEvent, reference_of(OutputEvent): OutputEvent}
-    for action in plan.actions.values():
+    annotated: dict[str, type[Event]] = {}
+    for action in actions:
+        annotated.update((reference_of(cls), cls) for cls in action.event_classes)
         function = inspect.unwrap(function_of(action.callable))
         for thing in _names_of(function):
             if isinstance(thing, type) and issubclass(thing, Event) and thing is not Event:
                 classes[reference_of(thing)] = thing
-    return classes | plan.event_classes()
+    return classes | annotated
 
 
 def _names_of(function: Any) -> Iterator[Any]:
@@ -55,8 +75,14 @@ def _names_of(function: Any) -> Iterator[Any]:
             yield cell.cell_contents
 
 
-def routes_of(plan: AgentPlan) -> tuple[dict[str, Route], dict[str, list[Route]]]:
-    """Routes by action name, and by event type in plan order."""
-    by_name = {name: Route(action) for name, action in plan.actions.items()}
+def routes_of(
+    plan: AgentPlan, route: Callable[[PlanAction], Route] = Route.of
+) -> tuple[dict[str, Route], dict[str, list[Route]]]:
+    """Routes by action name, and by event type in plan order.
+
+    Args:
+        route: makes the route of an action.
+    """
+    by_name = {name: route(action) for name, action in plan.actions.items()}
     by_event = {event: [by_name[name] for name in names] for event, names in plan.actions_by_event.items()}
     return by_name, by_event

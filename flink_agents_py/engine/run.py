@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import Moment
     from flink_agents_py.engine.task import ActionTask
+    from flink_agents_py.engine.versions import PlanVersion
     from flink_agents_py.events import Event
 
 
@@ -39,6 +40,7 @@ class Run:
         "entry",
         "events",
         "finishes",
+        "input",  # set where the run is rebuilt
         "input_digest",
         "key",
         "memory_ms",
@@ -48,9 +50,11 @@ class Run:
         "replaying",
         "sequence",
         "tasks",
+        "version",  # set where the run may outlive its first callback
     )
 
     observed: Any
+    version: PlanVersion
 
     def __init__(
         self,
@@ -86,6 +90,23 @@ class Run:
         self.events = deque(events)
         self.ready = deque()
         self.tasks = []
+        self.input: Event | None = None
+
+    def begin_anew(self, event: Event) -> None:
+        """Be as it was before anything had happened but for its memory; ``event`` brings the input."""
+        self.events.append(event)
+        self._sensory = None
+
+    def cause(self) -> Event | None:
+        """The event with the input, of a run that has something left to do; ``None`` if records of old lack it."""
+        if self.input is not None:
+            return self.input
+        event = next((task.event for task in (*self.tasks, *self.ready)), None) or self.events[0]
+        while True:
+            origin = event.__dict__.get("_origin")
+            if origin is None or origin[0] is self:
+                return None if origin is None else event
+            event = origin[0]
 
     @property
     def timestamp(self) -> int | None:

@@ -33,6 +33,7 @@ class Stats:
         "never_awaited",
         "recalled",
         "reconciled",
+        "restarted",
         "resumed",
         "retries",
         "retries_by_code",
@@ -61,6 +62,7 @@ class Stats:
         self.discarded = 0  # sequences whose records in the store belonged to another input
         self.never_awaited = 0
         self.resumed = 0  # runs rebuilt from keyed state
+        self.restarted = 0  # runs begun anew, as they came to an action that is not there any more
         self.skipped = 0  # actions that failed under on_error="skip"
         self.dead_letters = 0
         self.unhandled = 0  # events nobody listens to

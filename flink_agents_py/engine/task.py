@@ -116,7 +116,7 @@ class ActionTask(RunnerContext):
         return self.route.config.get(key)
 
     def get_resource(self, name: str, type: ResourceType) -> Any:
-        return self._engine.plan.get_resource(name, type)
+        return self.route.version.plan.get_resource(name, type)
 
     # --- memory -----------------------------------------------------------------------------------------------------
 

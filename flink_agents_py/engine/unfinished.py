@@ -186,9 +186,7 @@ class UnfinishedRuns:
                 self.external.flush(run)
             if unfinished:
                 run.flush_memory()
-                events = [encode_event(event) for event in run.events]
-                tasks = [task.to_json() for task in (*run.tasks, *run.ready)]
-                record = encode_run(run, events, tasks)
+                record = _record(run)
                 self._state.run.put(record)
                 self._stats.state_writes += 1
                 self._stats.state_bytes += len(record)
@@ -221,3 +219,12 @@ class UnfinishedRuns:
         if not entry.drain_armed:
             entry.drain_armed = True
             self._timers.event_time(RESUME_AT_END)
+
+
+def _record(run: Run) -> str:
+    tasks = (*run.tasks, *run.ready)
+    cause = run.cause()
+    position = next((str(number) for number, task in enumerate(tasks) if task.event is cause), None)
+    if position is None:
+        position = "null" if cause is None else encode_event(cause)
+    return encode_run(run, [encode_event(event) for event in run.events], [task.to_json() for task in tasks], position)

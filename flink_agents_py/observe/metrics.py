@@ -23,6 +23,7 @@ COUNTERS = {
     "numOfInputs": "inputs",
     "numOfRuns": "runs",
     "numOfRunsResumed": "resumed",
+    "numOfRunsRestarted": "restarted",
     "numOfCallAttempts": "attempts",
     "numOfRetries": "retries",
     "numOfCallTimeouts": "timeouts",

@@ -35,6 +35,7 @@ class PlanAction(BaseModel):
     on_error: OnError = "fail"
     retry: RetryPolicy = NO_RETRY
     timeouts: Timeouts = NO_TIMEOUTS
+    aliases: list[str] = Field(default=[], description="earlier names, under which interrupted runs know it")
 
     @cached_property
     def event_types(self) -> list[str]:
@@ -127,4 +128,6 @@ class PlanAction(BaseModel):
             document["retry"] = self.retry.model_dump(mode="json")
         if self.timeouts != NO_TIMEOUTS:
             document["timeouts"] = self.timeouts.model_dump(mode="json")
+        if self.aliases:
+            document["aliases"] = self.aliases
         return document

@@ -135,6 +135,7 @@ def _action(item: DeclaredAction) -> PlanAction:
         on_error=item.marker.on_error,
         retry=item.marker.retry,
         timeouts=item.marker.timeouts,
+        aliases=list(item.marker.aliases),
     )
     action.remember(item.function, hint)
     return action

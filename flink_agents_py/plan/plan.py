@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+DIGEST_LENGTH = 12
+
 
 class AgentPlan:
     """An agent, compiled: which action runs on which event, with which resources and configuration.
@@ -72,6 +74,22 @@ class AgentPlan:
         self._resources = ResourceCache(self.resource_providers, self.config)
         for action in actions:
             self._add(action)
+        self.renamed = self._renamed()
+        """Action by each of its earlier names."""
+
+    def _renamed(self) -> dict[str, PlanAction]:
+        renamed: dict[str, PlanAction] = {}
+        for action in self.actions.values():
+            for alias in action.aliases:
+                other = self.actions.get(alias) or renamed.get(alias)
+                if other is not None:
+                    raise DuplicateNameError(
+                        f"{alias!r} is an alias of action {action.name!r}, and a name of action {other.name!r}",
+                        where=f"plan of agent {self.agent_name!r}",
+                        fix="an alias is a name that no action has any more; keep it for one action",
+                    )
+                renamed[alias] = action
+        return renamed
 
     def _add(self, action: PlanAction) -> None:
         if action.name in self.actions:
@@ -193,6 +211,11 @@ class AgentPlan:
         external = None if self.external is None else self.external.meaning()
         return fingerprint(self.agent_name, actions, self._providers_document(), external)
 
+    @property
+    def digest(self) -> str:
+        """The version of the plan, as runs, logs and outputs say it: the first 12 digits of :attr:`fingerprint`."""
+        return self.fingerprint[:DIGEST_LENGTH]
+
     def to_json(self) -> str:
         """The plan as JSON; a plan read from it writes the same bytes."""
         document: dict[str, Any] = {
@@ -211,11 +234,14 @@ class AgentPlan:
         return json.dumps(document, ensure_ascii=False, indent=2)
 
     @classmethod
-    def from_json(cls, text: str, allow_pickled: bool = False) -> AgentPlan:
+    def from_json(
+        cls, text: str, allow_pickled: bool = False, *, config: AgentConfiguration | None = None
+    ) -> AgentPlan:
         """Read a plan of ours, or of Apache Flink Agents; imports none of the agent's code yet.
 
         Args:
             allow_pickled: whether whoever wrote the plan is trusted to run code here.
+            config: instead of the configuration in the plan.
 
         Raises:
             PlanFormatError: it is malformed, newer than this release, contradicts itself, or needs Java.
@@ -254,7 +280,7 @@ class AgentPlan:
                 agent_name=document.agent_name,
                 actions=document.actions.values(),
                 resource_providers=document.resource_providers,
-                config=_configuration(document.config),
+                config=_configuration(document.config) if config is None else config,
                 code=code,
                 external=document.external,
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
+from flink_agents_py.engine.archive import PLANS, PlanArchive
 from flink_agents_py.engine.calls import DurableCall
 from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.held_watermark import HeldWatermark
@@ -108,6 +109,11 @@ class AgentHarness:
             if not restored and self._timers_survive:
                 self._store.switch(_SYNTHETIC)
                 self._held.start(_SYNTHETIC, self.watermark)
+        archive = None
+        kept = self.plan.config.get(AgentOptions.PLAN_VERSIONS_KEPT)
+        if kept:
+            self._store.data[PLANS] = {}
+            archive = PlanArchive(StoredMap(self._store, PLANS), self._store, _Homes(), _HOMES, kept)
         observation = Observation(self.plan, self.clock, submission="harness")
         self.engine = _LedgerEngine(
             self.plan,
@@ -120,6 +126,7 @@ class AgentHarness:
             store=None if self._open_store is None else self._open_store(job_identity(self.plan)),
             watch=observation.observer,
             registry=registry,
+            archive=archive,
         )
         observation.attach(self.engine)
         self.engine.ledger = self._executor.call_now
@@ -155,6 +162,10 @@ class AgentHarness:
     def calls(self) -> list[PendingCall]:
         """Durable calls that wait for the test, oldest first."""
         return [call for call in self._executor.pending.values() if not call.cancelled]
+
+    def run_background(self) -> None:
+        """Do what waits for the background (compaction of long-term memory); with ``latency`` it does not wait."""
+        self._executor.run_background()
 
     @property
     def idle(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flink_agents_py import Agent, Event, InputEvent, OutputEvent, RunnerContext, action
+from flink_agents_py import Agent, AgentPlan, Event, InputEvent, OutputEvent, RunnerContext, action
 from flink_agents_py.engine.keys import decode_pending, decode_run
 from flink_agents_py.errors import ActionFailedError, StateRecordError
 from flink_agents_py.testing import AgentHarness
@@ -53,14 +53,16 @@ def suspended(config: dict[str, Any] | None = None) -> AgentHarness:
 
 def test_the_record_of_a_run_is_versioned_json_in_a_known_form():
     record = json.loads(suspended().state_of("k")["agent.run"])
-    version, sequence, timestamp, watermark, events, tasks, sensory = record
-    assert (version, sequence, timestamp, watermark, events) == (1, 1, 5, 4, [])
+    version, sequence, timestamp, watermark, events, tasks, sensory, memory_ms, digest, plan, cause = record
+    assert (version, sequence, timestamp, watermark, events) == (2, 1, 5, 4, [])
+    assert (memory_ms, digest, plan) == (None, "", AgentPlan.from_agent(SuspendingAgent()).digest)
     assert sensory == {"": 'o["a"]', "a": 'o["b"]', "a.b": "v[1]"}
     ((name, event, journal),) = tasks
     assert name == "go"
     assert event[1:] == ["go", "", event[3], "begin", {"n": 1}]
     assert len(event[0]) == len(event[3]) == 32
     assert len(journal) == 2
+    assert cause == [event[3], "_input_event", cause[2], None, None, {"input": "x"}]
 
 
 def test_a_waiting_input_is_a_version_two_numbers_and_the_value():
@@ -94,7 +96,7 @@ def test_a_ttl_adds_the_moment_memory_is_seen_as_of_and_times_to_items():
     assert decode_run(state["agent.run"])[6] == now
 
 
-@pytest.mark.parametrize("record", ["[2,1,null,null,[],[],{}]", '["1",1,null,null,[],[],{}]'])
+@pytest.mark.parametrize("record", ["[3,1,null,null,[],[],{}]", '["1",1,null,null,[],[],{}]'])
 def test_a_run_of_a_later_version_is_refused(record):
     with pytest.raises(StateRecordError, match="restore with the version of flink_agents_py that wrote"):
         decode_run(record)

@@ -1,0 +1,167 @@
+"""The versions of an agent's plan that the runs of one engine are under.
+
+There is one as long as nobody changes anything. A run is under the plan it began with until it ends: after a restore
+with another plan, and after the plan was exchanged while the job runs. What it needs of an earlier plan is in the
+:class:`~flink_agents_py.engine.archive.PlanArchive`; functions are those that are found here now, by their old name or
+as an action that says it was called so (``aliases``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_py.config import AgentOptions
+from flink_agents_py.engine.conditions import Conditions
+from flink_agents_py.engine.driver import RunDriver
+from flink_agents_py.engine.routes import Route, event_classes_of, routes_of
+from flink_agents_py.errors import FlinkAgentsError, MissingActionError
+from flink_agents_py.external.events import ActionFailedEvent
+from flink_agents_py.plan.plan import AgentPlan
+
+if TYPE_CHECKING:
+    from flink_agents_py.engine.archive import PlanArchive
+    from flink_agents_py.engine.engine import Engine
+    from flink_agents_py.events import Event
+    from flink_agents_py.plan.action import PlanAction
+
+log = logging.getLogger("flink_agents_py.engine")
+
+
+class PlanVersion:
+    """A plan as runs are driven under it.
+
+    Args:
+        missing: routes of its actions whose code is not here, by name.
+    """
+
+    __slots__ = ("by_event", "digest", "driver", "hears_failures", "missing", "plan", "routes")
+
+    def __init__(
+        self, engine: Engine, plan: AgentPlan, routes: dict[str, Route], by_event: dict[str, list[Route]]
+    ) -> None:
+        self.plan = plan
+        self.digest = plan.digest
+        self.routes = routes
+        self.by_event = by_event
+        self.driver = RunDriver(engine, by_event, Conditions.of(engine, plan, routes, by_event))
+        self.hears_failures = plan.expects(ActionFailedEvent.EVENT_TYPE, of_any=True)
+        self.missing: dict[str, Route] = {}
+        for route in routes.values():
+            route.version = self
+
+
+class PlanVersions:
+    """Knows the version that runs begin under, and finds those of runs that began earlier.
+
+    Args:
+        event_classes: those of ``plan``.
+        archive: where earlier plans are; ``None`` if nowhere.
+    """
+
+    def __init__(
+        self, engine: Engine, plan: AgentPlan, event_classes: dict[str, type[Event]], archive: PlanArchive | None
+    ) -> None:
+        self._engine = engine
+        self._archive = archive
+        self._policy = plan.config.get(AgentOptions.PLAN_ON_MISSING_ACTION)
+        self.event_classes = event_classes
+        """Of all versions, by reference: the one dictionary that whoever reads events has."""
+        self.current = PlanVersion(engine, plan, *routes_of(plan))
+        self._known: dict[str, PlanVersion | None] = {self.current.digest: self.current}
+        self.unkept = archive is not None
+        """Whether the current plan has still to be kept for the runs that suspend."""
+
+    def keep(self) -> None:
+        """Keep the current plan: a run is about to outlive its callback under it."""
+        self.unkept = False
+        if self._archive is not None:
+            self._archive.keep(self.current.digest, self.current.plan.to_json(), self._known)
+
+    def of(self, digest: str, key: Any) -> PlanVersion:
+        """The version with that digest, for a run of ``key`` that is rebuilt; ``""`` in records of old."""
+        if digest not in self._known:
+            self._known[digest] = self._earlier(digest, key) if digest else None
+        return self._known[digest] or self.current
+
+    def route(self, version: PlanVersion, name: str) -> Route:
+        """The action a run was interrupted in."""
+        known = version.routes.get(name) or version.missing.get(name)
+        if known is None:
+            renamed = self.current.plan.renamed.get(name)
+            known = self._missing(name) if renamed is None else _under(name, renamed)
+            known.version = version
+            version.missing[name] = known
+        return known
+
+    def executed(self) -> dict[str, int]:
+        """How often each action has finished, by name, under all versions."""
+        counts: dict[str, int] = {}
+        for version in self._known.values():
+            if version is not None:
+                for name, route in version.routes.items():
+                    counts[name] = counts.get(name, 0) + route.executed
+        return counts
+
+    def close(self) -> None:
+        """Close the resources of the plans that were found here; the first one is the host's."""
+        for version in self._known.values():
+            if version is not None and version.plan is not self._engine.plan:
+                try:
+                    version.plan.close()
+                except Exception:  # a resource of the user's may raise anything
+                    log.exception("closing the resources of plan %s failed", version.digest)
+
+    # --- earlier plans ----------------------------------------------------------------------------------------------
+
+    def _earlier(self, digest: str, key: Any) -> PlanVersion | None:
+        text = None if self._archive is None else self._archive.find(digest, key)
+        if text is None:
+            log.warning(
+                "runs of agent %s that began under plan %s go on under plan %s: the earlier plan was not kept",
+                self._engine.plan.agent_name,
+                digest,
+                self.current.digest,
+            )
+            return None
+        # What was written to the state of this job is as trusted as its state.
+        plan = AgentPlan.from_json(text, allow_pickled=True, config=self._engine.config)
+        plan.count_resources_in(self._engine.metrics)
+        routes, by_event = routes_of(plan, self._route)
+        here = [action for name, action in plan.actions.items() if routes[name].call is action.__dict__.get("callable")]
+        for reference, cls in event_classes_of(here).items():
+            self.event_classes.setdefault(reference, cls)
+        log.info("runs that began under plan %s go on under it; new ones begin under %s", digest, self.current.digest)
+        return PlanVersion(self._engine, plan, routes, by_event)
+
+    def _route(self, action: PlanAction) -> Route:
+        """An action of an earlier plan: its own function, else the one that has taken its place."""
+        try:
+            return Route.of(action)
+        except Exception as error:  # noqa: BLE001 - importing anybody's module
+            here = self.current.plan
+            successor = here.actions.get(action.name) or here.renamed.get(action.name)
+            if successor is not None:
+                return _under(action.name, successor)
+            return self._missing(action.name, error)
+
+    def _missing(self, name: str, cause: Exception | None = None) -> Route:
+        def refuse(*_: Any) -> None:
+            raise MissingActionError(
+                f"a run that was interrupted under another plan is inside action {name!r}, which this plan does not "
+                "have",
+                where="" if cause is None else cause.what if isinstance(cause, FlinkAgentsError) else repr(cause),
+                fix="bring the action back until such runs have finished, or give its successor "
+                f"aliases=[{name!r}], or set plan.on-missing-action to dead_letter or restart_run",
+            )
+
+        route = Route(name, refuse)
+        route.on_error = self._policy
+        return route
+
+
+def _under(name: str, successor: PlanAction) -> Route:
+    """An action under its earlier name: ids and idempotency keys are made of names, and must stay the same."""
+    route = Route.of(successor)
+    route.name = name
+    return route
