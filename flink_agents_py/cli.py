@@ -11,9 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from flink_agents_py import dlq_cli
+from flink_agents_py import config_cli, dlq_cli
 from flink_agents_py.config import AgentConfiguration, AgentOptions, ConfigOption
 from flink_agents_py.errors import ConfigError, FlinkAgentsError
+from flink_agents_py.flink import package_cli
 from flink_agents_py.observe import cli as observe_cli
 
 _OLDER_THAN = ConfigOption("--older-than", int, 0, unit="ms", minimum=0)
@@ -37,8 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="flink-agents-py", description="Agents inside Flink jobs.")
-    groups = parser.add_subparsers(required=True, metavar="dlq | errors | plan | store | trace")
+    groups = parser.add_subparsers(required=True, metavar="config | dlq | errors | package | plan | store | trace")
+    config_cli.add_command(groups)
     dlq_cli.add_commands(groups)
+    package_cli.add_command(groups)
     observe_cli.add_commands(groups)
     store = groups.add_parser("store", help="the action state store")
     commands = store.add_subparsers(required=True, metavar="prune")

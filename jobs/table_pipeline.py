@@ -9,6 +9,10 @@ are no review are left out. ``OUTPUT`` is a folder of JSON lines ``{"product_id"
 "mean"}``: one for each product and minute (UTC), with the number of its reviews, how many of them are negative, and
 their mean sentiment in [-1, 1]. Files are complete when their names do not begin with a dot.
 
+With ``--watch``, ``INPUT`` is a folder, and the job goes on for ever: it takes what new files bring. Sums of a minute
+are then written once reviews of a later one have come, and complete with the next checkpoint
+(``execution.checkpointing.interval``). Files must not change once their names do not begin with a dot.
+
 The agent takes its time (``--seconds``, a random wait for each review), as one that asks a model would. The windows
 behind it are complete all the same: the watermark waits for the agent.
 """
@@ -39,7 +43,7 @@ CREATE TEMPORARY TABLE all_lines (
     -- A row time must not be null, and lines that are no review are left out only behind the source.
     written_at AS TO_TIMESTAMP_LTZ(CASE WHEN ts BETWEEN 0 AND 4102444800000 THEN ts ELSE 0 END, 3),
     WATERMARK FOR written_at AS written_at - INTERVAL '10' SECOND
-) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json', 'json.ignore-parse-errors' = 'true')
+) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json', 'json.ignore-parse-errors' = 'true'{more})
 """
 GOOD = """
 SELECT product_id, `text`, written_at FROM all_lines
@@ -47,8 +51,11 @@ WHERE product_id <> '' AND `text` IS NOT NULL AND ts BETWEEN 1 AND 4102444800000
 """
 SUMS = """
 CREATE TEMPORARY TABLE sums (product_id STRING, `minute` STRING, reviews BIGINT, unhappy BIGINT, mean DOUBLE)
-WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json')
+WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json'{more})
 """
+# Further options of the two with --watch.
+WATCHED = ", 'source.monitor-interval' = '1 s'"
+ROLLED = ", 'sink.rolling-policy.rollover-interval' = '1 s', 'sink.rolling-policy.check-interval' = '1 s'"
 PER_MINUTE = """
 INSERT INTO sums
 SELECT product_id, CAST(window_start AS STRING), COUNT(*), COUNT(*) FILTER (WHERE sentiment < -0.05),
@@ -97,8 +104,8 @@ def run(options: argparse.Namespace) -> None:
     agents = AgentsExecutionEnvironment.get_execution_environment(env, t_env)
     agents.get_config().set("seconds", options.seconds)
     t_env.get_config().set("table.local-time-zone", "UTC")
-    t_env.execute_sql(REVIEWS.format(path=options.input.resolve()))
-    t_env.execute_sql(SUMS.format(path=options.output.resolve()))
+    t_env.execute_sql(REVIEWS.format(path=options.input.resolve(), more=WATCHED if options.watch else ""))
+    t_env.execute_sql(SUMS.format(path=options.output.resolve(), more=ROLLED if options.watch else ""))
     opinions = (
         # By text, so that reviews of one product are judged side by side.
         agents.from_table(t_env.sql_query(GOOD), "text")
@@ -116,12 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--input", type=Path, required=True, help="JSON lines with product_id, ts and text")
     parser.add_argument("--output", type=Path, required=True, help="folder for the sums, JSON lines")
+    parser.add_argument("--watch", action="store_true", help="--input is a folder: take new files for ever")
     parser.add_argument("--seconds", type=float, default=0.2, help="longest wait of the agent per review (default 0.2)")
     parser.add_argument("--parallelism", type=int, default=1)
     parser.add_argument("--mode", choices=("thread", "process"), help="of Python; default: what works best here")
     options = parser.parse_args(arguments)
-    if not options.input.is_file():
-        parser.error(f"--input {options.input}: there is no such file")
+    if not (options.input.is_dir() if options.watch else options.input.is_file()):
+        parser.error(f"--input {options.input}: there is no such {'folder' if options.watch else 'file'}")
     run(options)
     print(f"sums per product and minute are in {options.output}")
     return 0

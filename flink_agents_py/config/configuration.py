@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from flink_agents_py.config.layers import read_environment, read_file
+from flink_agents_py.config.layers import file_of, read_environment, read_file
 from flink_agents_py.config.option import ConfigOption
 from flink_agents_py.config.options import KNOWN, nearly_known
 from flink_agents_py.errors import ConfigError, EncodeError
@@ -34,17 +34,20 @@ class AgentConfiguration:
         """The configuration of a file (JSON or YAML, if given) and of the environment, which wins.
 
         Args:
-            file: path ending in ``.json``, ``.yaml`` or ``.yml``.
+            file: path ending in ``.json``, ``.yaml`` or ``.yml``; if not given, the one that the environment names
+                (:func:`~flink_agents_py.config.layers.file_of`).
             environ: variables; those of this process if not given, ``{}`` for none.
 
         Raises:
             ConfigError: the file cannot be read, or a value or key is wrong.
         """
         config = cls()
+        environ = os.environ if environ is None else environ
+        file = file_of(environ) if file is None else file
         if file is not None:
             for key, value in read_file(Path(file)):
                 config._set(key, value, f"file {file}")
-        for name, key, text in read_environment(os.environ if environ is None else environ):
+        for name, key, text in read_environment(environ):
             config._set(key, text, f"environment {name}")
         return config
 
@@ -186,7 +189,8 @@ class AgentConfiguration:
 
 
 def _check_name(key: str, source: str) -> None:
-    meant = nearly_known(key)
+    # Where options are all there is to write, a key in a section of ours is meant to be one.
+    meant = nearly_known(key, sections=source != "code")
     if meant is not None:
         raise ConfigError(
             f"there is no option {key!r}",

@@ -11,6 +11,22 @@ from typing import Any
 from flink_agents_py.errors import ConfigError
 
 PREFIX = "FLINK_AGENTS_PY__"
+FILE_VARIABLE = "FLINK_AGENTS_PY_CONFIG"
+_SECTION = "agent"
+
+
+def file_of(environ: Mapping[str, str]) -> Path | None:
+    """The file that ``FLINK_AGENTS_PY_CONFIG`` names, else Flink's own, if that has a section ``agent``.
+
+    Raises:
+        ConfigError: Flink's file cannot be read.
+    """
+    named = environ.get(FILE_VARIABLE)
+    if named:
+        return Path(named)
+    folder = environ.get("FLINK_CONF_DIR")
+    flink = Path(folder) / "config.yaml" if folder else None
+    return flink if flink is not None and flink.is_file() and _section_of(_read(flink)) is not None else None
 
 
 def read_file(path: Path) -> Iterator[tuple[str, Any]]:
@@ -20,8 +36,17 @@ def read_file(path: Path) -> Iterator[tuple[str, Any]]:
         ConfigError: it cannot be read, or holds no options.
     """
     document = _read(path)
-    section = document.get("agent")
-    return _flat(section if isinstance(section, dict) else document)
+    section = _section_of(document)
+    return _flat(document if section is None else section)
+
+
+def _section_of(document: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """The section ``agent`` of a document, written as such or as keys that begin with ``agent.``."""
+    section = document.get(_SECTION)
+    found: dict[str, Any] = dict(section) if isinstance(section, dict) else {}
+    begin = f"{_SECTION}."
+    dotted = {key[len(begin) :]: value for key, value in document.items() if str(key).startswith(begin)}
+    return {**found, **dotted} if dotted or isinstance(section, dict) else None
 
 
 def read_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from flink_agents_py.config.option import ConfigOption
 from flink_agents_py.config.urls import refuse_credentials
 
 _ARGUMENT = re.compile(r"[A-Z]\w*\.\w+")  # ClassName.argument: of a resource
+_EVENT_TYPE_LEVEL = re.compile(r"event-log\.type\..+\.level")
 _NEARLY = 0.85  # difflib ratio from which a key is taken for a mistyped one of ours
 
 
@@ -340,12 +341,16 @@ class AgentOptions:
 
 
 KNOWN = AgentOptions.all()
+_SECTIONS = frozenset(key.partition(".")[0] for key in KNOWN if "." in key)
 
 
 @lru_cache(maxsize=1024)
-def nearly_known(key: str) -> str | None:
-    """The option of ours that ``key`` is nearly, but not quite."""
-    if key in KNOWN or _ARGUMENT.fullmatch(key):
+def nearly_known(key: str, *, sections: bool = False) -> str | None:
+    """The option of ours that ``key`` is nearly, but not quite; with ``sections``, whatever it is in one of ours."""
+    if key in KNOWN or _ARGUMENT.fullmatch(key) or _EVENT_TYPE_LEVEL.fullmatch(key):
         return None
-    near = difflib.get_close_matches(key.lower().replace("_", "-"), KNOWN, n=1, cutoff=_NEARLY)
+    name = key.lower().replace("_", "-")
+    section, dot, _ = name.partition(".")
+    ours = sections and bool(dot) and section in _SECTIONS
+    near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0 if ours else _NEARLY)
     return near[0] if near else None

@@ -22,6 +22,10 @@ from flink_agents_py.flink.java import java_environment
 # chance between the moment it was found free and the moment it is used.
 _PORTS = range(20_000, 32_768)
 
+ARCHIVE = "environment"
+"""What a packaged environment is called where a job's archives are unpacked."""
+ARCHIVE_PYTHON = f"{ARCHIVE}/bin/python"
+
 
 def flink_home() -> Path:
     """The folder with Flink's ``bin``, ``conf`` and ``lib``.

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyflink.common import Configuration
 
 from flink_agents_py.config import AgentConfiguration, AgentOptions
 from flink_agents_py.errors import EnvironmentSetupError
-from flink_agents_py.flink.installation import python_path
+from flink_agents_py.flink.installation import ARCHIVE_PYTHON, python_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,9 +61,17 @@ def apply_settings(
     # `python` on PATH is rarely the interpreter this program runs in (facts 1 and 2).
     default("python.executable", sys.executable)
     default("python.client.executable", sys.executable)
+    workers = flink.get_string("python.executable", "")
+    if mode == "thread" and workers == ARCHIVE_PYTHON:
+        raise EnvironmentSetupError(
+            "python.execution-mode is thread, but the job brings an interpreter, which cannot be embedded",
+            fix="use process mode; or an image that has the environment, and package --environment none",
+        )
     if mode == "thread":
-        # The embedded interpreter knows neither of virtual environments nor of editable installations.
-        default("python.pythonpath", os.pathsep.join(python_path()))
+        # The embedded interpreter knows neither of virtual environments nor of editable installations. Where another
+        # interpreter than this one keeps its packages cannot be told from here.
+        if _beside_ours(workers):
+            default("python.pythonpath", os.pathsep.join(python_path()))
     else:
         default("python.fn-execution.bundle.size", str(config.get(AgentOptions.BUNDLE_SIZE)))
         default("python.fn-execution.bundle.time", str(int(config.get(AgentOptions.BUNDLE_TIME))))
@@ -78,6 +88,12 @@ def apply_settings(
         env.set_buffer_timeout(timeout)
         done[_BUFFER_TIMEOUT] = f"{timeout} ms"
     return done
+
+
+def _beside_ours(executable: str) -> bool:
+    """Whether an interpreter is of the environment this program runs in."""
+    found = shutil.which(executable)
+    return found is not None and Path(found).absolute().parent == Path(sys.executable).absolute().parent
 
 
 def execution_mode(env: StreamExecutionEnvironment) -> str:

@@ -32,6 +32,7 @@ from flink_agents_py.flink.installation import (
     shell_safe_flink_home,
     write_configuration,
 )
+from flink_agents_py.flink.package import Package
 from flink_agents_py.flink.processes import Daemon, kill_daemon, start_daemon, stop_daemons
 from flink_agents_py.flink.rest import JobManagerClient, wait_until
 
@@ -54,6 +55,8 @@ class StandaloneCluster(JobManagerClient):
             a temporary folder is used and removed.
         config: Flink options that win over the ones set here.
         pythonpath: folders that jobs import from, beside this environment's packages and this project.
+        workers: the TaskManagers' Python interpreter. With one that is not this environment's they know nothing of this
+            environment and project, as on another machine: jobs must be shipped (``package.py``).
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class StandaloneCluster(JobManagerClient):
         home: str | Path | None = None,
         config: Mapping[str, Setting] | None = None,
         pythonpath: Sequence[str | Path] = (),
+        workers: str | Path | None = None,
     ) -> None:
         self._wanted_taskmanagers = taskmanagers
         self._slots = slots
@@ -71,6 +75,7 @@ class StandaloneCluster(JobManagerClient):
         self.home = Path(home or tempfile.mkdtemp(prefix="flink-cluster-")).absolute()
         self._config = dict(config or {})
         self._python_path = python_path(pythonpath)
+        self._workers = workers
         self._flink = Path()
         self._jobmanager: Daemon | None = None
         self._taskmanagers: list[Daemon] = []
@@ -135,9 +140,8 @@ class StandaloneCluster(JobManagerClient):
                 "web.tmpdir": str(self.home / "tmp"),
                 "web.upload.dir": str(self.home / "tmp"),
                 "execution.checkpointing.dir": (self.home / "checkpoints").as_uri(),
-                "python.executable": sys.executable,
                 "python.client.executable": sys.executable,
-                "python.pythonpath": os.pathsep.join(self._python_path),
+                **self._python(),
                 **self._config,
             },
         )
@@ -151,11 +155,26 @@ class StandaloneCluster(JobManagerClient):
             raise
         return self
 
+    def _python(self) -> dict[str, Setting]:
+        if self._workers is not None:
+            # In thread mode an interpreter does not find its packages by itself.
+            packages = subprocess.run(  # noqa: S603 - the interpreter we were given
+                [str(self._workers), "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.strip()
+            return {"python.executable": str(self._workers), "python.pythonpath": packages}
+        return {"python.executable": sys.executable, "python.pythonpath": os.pathsep.join(self._python_path)}
+
     def _start(self, role: str, number: int) -> Daemon:
         # "start-foreground" replaces the shell by Java: the pid we get is the pid to kill.
+        environment = script_environment(self._flink, self.home)
+        if self._workers is not None:
+            environment.pop("PYTHONPATH", None)
         return start_daemon(
             [str(self._flink / "bin" / f"{role}.sh"), "start-foreground"],
-            environment=script_environment(self._flink, self.home),
+            environment=environment,
             output=self.log_dir / f"{role}-{number}.log",
         )
 
@@ -237,9 +256,11 @@ class StandaloneCluster(JobManagerClient):
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
-    def submit_command(self, job: str | Path, *args: str, options: Sequence[str] = ()) -> list[str]:
+    def submit_command(self, job: str | Path | Package, *args: str, options: Sequence[str] = ()) -> list[str]:
         """The command that submits ``job``; ``options`` are those of ``flink run`` (``-p 2``, ``-s SAVEPOINT``)."""
         flink = str(self._flink / "bin" / "flink")
+        if isinstance(job, Package):
+            return job.command(flink, options=options, arguments=args)
         return [flink, "run", *options, "-pyclientexec", sys.executable, "-py", str(Path(job).absolute()), *args]
 
     def submit_environment(self) -> dict[str, str]:
@@ -250,7 +271,7 @@ class StandaloneCluster(JobManagerClient):
 
     def submit(
         self,
-        job: str | Path,
+        job: str | Path | Package,
         *args: str,
         detached: bool = True,
         parallelism: int | None = None,
@@ -260,7 +281,7 @@ class StandaloneCluster(JobManagerClient):
         """Submit a PyFlink script and return the id of the job it starts.
 
         Args:
-            job: path of the script.
+            job: path of the script, or a package of it.
             args: its arguments.
             detached: return when the job is submitted; otherwise when the script ends.
             parallelism: default parallelism of the job.
