@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.errors import ConfigError, PlanFormatError
+from flink_agents_py.observe import diff_cli
 
 if TYPE_CHECKING:
     from flink_agents_py.observe.trace import TracedRun
@@ -42,7 +43,7 @@ def add_commands(groups: Any) -> None:
     trace.set_defaults(run=_trace)
 
     plan = groups.add_parser("plan", help="compiled agents")
-    commands = plan.add_subparsers(required=True, metavar="show")
+    commands = plan.add_subparsers(required=True, metavar="diff | show")
     show = commands.add_parser(
         "show",
         help="actions, events, resources and external actions of a plan",
@@ -53,6 +54,8 @@ def add_commands(groups: Any) -> None:
     show.add_argument("--out", type=Path, metavar="FILE", help="where to write it, stdout if not given")
     show.add_argument("--trust", action="store_true", help="load functions that are pickled in the plan file")
     show.set_defaults(run=_show)
+
+    diff_cli.add_command(commands, _plan)
 
     errors = groups.add_parser("errors", help="what an error code means")
     errors.add_argument("code", nargs="?", metavar="CODE", help="such as FA302; the whole list, in Markdown, without")
