@@ -26,6 +26,7 @@ from flink_agents_py.config import (
     AgentConfiguration,
     AgentOptions,
     ConfigOption,
+    LongTermMemoryOptions,
     ShortTermMemoryTtlUpdate,
     ShortTermMemoryTtlVisibility,
 )
@@ -46,6 +47,7 @@ from flink_agents_py.external import (
     BusinessRetryable,
     FailedAction,
 )
+from flink_agents_py.long_term import Compaction, LongTermMemory, MemorySet, MemorySetItem
 from flink_agents_py.memory import MemoryObject, MemoryRef
 from flink_agents_py.memory_events import (
     AgentRunBeginEvent,
@@ -120,6 +122,8 @@ __all__ = [
     "MemoryEvent",
     "MemoryObject",
     "MemoryRef",
+    "LongTermMemory",
+    "LongTermMemoryOptions",
     "MessageRole",
     "OutputEvent",
     "OutputSchema",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flink_agents_py.config import AgentConfiguration
     from flink_agents_py.events import Event
     from flink_agents_py.external.records import ActionResult
+    from flink_agents_py.long_term import LongTermMemory
     from flink_agents_py.memory import MemoryObject
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.policies import RetryPolicy, Timeouts
@@ -83,6 +84,15 @@ class RunnerContext(ABC):
     @abstractmethod
     def sensory_memory(self) -> MemoryObject:
         """Memory of this run, gone when the run ends."""
+
+    @property
+    @abstractmethod
+    def long_term_memory(self) -> LongTermMemory:
+        """Memory of the key outside of Flink state, searched by meaning.
+
+        Raises:
+            ConfigError: ``job-identifier`` is not set, or nothing says where items are to be kept.
+        """
 
     # --- what others can see ----------------------------------------------------------------------------------------
 

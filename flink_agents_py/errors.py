@@ -227,6 +227,12 @@ class MemoryOverwriteError(FlinkAgentsError):
     code = "FA402"
 
 
+class LongTermMemoryError(FlinkAgentsError):
+    """Long-term memory refuses what it was asked: a name, an item, metadata, or a store that cannot hold it."""
+
+    code = "FA403"
+
+
 # --- FA5xx: configuration and environment ---------------------------------------------------------------------------
 
 

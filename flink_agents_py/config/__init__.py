@@ -15,6 +15,7 @@ and the environment, so is an unknown one in a section of ours.
 """
 
 from flink_agents_py.config.configuration import AgentConfiguration
+from flink_agents_py.config.long_term_memory import LongTermMemoryOptions
 from flink_agents_py.config.option import ConfigOption
 from flink_agents_py.config.options import (
     AgentOptions,
@@ -26,6 +27,7 @@ __all__ = [
     "AgentConfiguration",
     "AgentOptions",
     "ConfigOption",
+    "LongTermMemoryOptions",
     "ShortTermMemoryTtlUpdate",
     "ShortTermMemoryTtlVisibility",
 ]

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from flink_agents_py.config.long_term_memory import LongTermMemoryOptions
 from flink_agents_py.config.option import ConfigOption
 from flink_agents_py.config.urls import refuse_credentials
 
@@ -337,7 +338,9 @@ class AgentOptions:
     @classmethod
     def all(cls) -> dict[str, ConfigOption[Any]]:
         """Every option by key."""
-        return {option.key: option for option in vars(cls).values() if isinstance(option, ConfigOption)}
+        groups = (cls, LongTermMemoryOptions, LongTermMemoryOptions.Mem0)
+        options = [option for group in groups for option in vars(group).values()]
+        return {option.key: option for option in options if isinstance(option, ConfigOption)}
 
 
 KNOWN = AgentOptions.all()

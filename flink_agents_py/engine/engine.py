@@ -35,10 +35,12 @@ from flink_agents_py.metrics import MetricGroup
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.archive import PlanArchive
+    from flink_agents_py.engine.long_term import LongTermMemories
     from flink_agents_py.engine.calls import DurableCall
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
     from flink_agents_py.engine.registry import UnfinishedRegistry
+    from flink_agents_py.long_term import LongTermMemory
     from flink_agents_py.engine.task import ActionTask
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
@@ -151,6 +153,7 @@ class Engine:
         self._active = self._unfinished.active
         self._numbers = self._unfinished.sequences.numbers
         self._attempts = self._desk.attempts_in_flight
+        self.long_term: LongTermMemories | None = None
         self._to_drive: deque[KeyEntry] = deque()
         self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
 
@@ -319,6 +322,14 @@ class Engine:
                 timeout = min(timeout, max(0, due - self._clock.now_ms()) / 1000)
             self._executor.wait(timeout)
         self._pump(self._begin())
+    def long_term_memory(self, task: ActionTask) -> LongTermMemory:
+        """What ``ctx.long_term_memory`` is."""
+        if self.long_term is None:
+            from flink_agents_py.engine.long_term import LongTermMemories
+
+            self.long_term = LongTermMemories(self, self._executor)
+        return self.long_term.of(task)
+
 
     # --- the pump ---------------------------------------------------------------------------------------------------
 
@@ -509,6 +520,8 @@ class Engine:
             self._unfinished.mark(entry)
 
     def close(self) -> None:
+        if self.long_term is not None:
+            self.long_term.close()
         """Forget everything in memory; keyed state has what is needed to go on."""
         for entry in self._active.values():
             for task in (*entry.run.tasks, *entry.run.ready):

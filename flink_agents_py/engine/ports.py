@@ -111,6 +111,9 @@ class CallExecutor(Protocol):
     def cancel(self, number: int) -> None:
         """Ask the call to stop. Its completion still arrives: only then has it let go of its thread or task."""
 
+    def background(self, job: Callable[[Callable[[], bool]], None]) -> None:
+        """Run what nobody waits for off the operator thread; it is given a function that says whether it shall stop."""
+
     def completions(self) -> list[Completion]:
         """What has finished since the last call, in order of finishing; never blocks."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.routes import Route
     from flink_agents_py.engine.run import Run
     from flink_agents_py.external.records import ActionResult
+    from flink_agents_py.long_term import LongTermMemory
     from flink_agents_py.memory import MemoryObject
     from flink_agents_py.metrics import MetricGroup
     from flink_agents_py.resources.base import ResourceType
@@ -135,6 +136,11 @@ class ActionTask(RunnerContext):
             self._check()
             memory = self._sensory = self.run.sensory.begin(self._check)
         return memory.opened or memory.root
+
+    @property
+    def long_term_memory(self) -> LongTermMemory:
+        self._check()
+        return self._engine.long_term_memory(self)
 
     def memories(self) -> tuple[TaskMemory | None, TaskMemory | None]:
         """Sensory and short-term memory, as far as the action has used them."""

@@ -65,6 +65,12 @@ class BackgroundExecutor:
         # A thread cannot be cancelled: its completion arrives when the function returns.
         self._loop.call(lambda: self._cancel(number))
 
+    def background(self, job: Callable[[Callable[[], bool]], None]) -> None:
+        # A thread of its own, not one of the pool's: those are for calls that somebody waits for.
+        threading.Thread(
+            target=job, args=(lambda: self._closed,), name="flink-agents-py-background", daemon=True
+        ).start()
+
     def completions(self) -> list[Completion]:
         done = self._done
         taken = []

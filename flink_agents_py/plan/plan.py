@@ -177,6 +177,10 @@ class AgentPlan:
         """
         return self._resources.get(name, type)
 
+    def add_own_resource(self, name: str, type: ResourceType, clazz: str, **arguments: Any) -> None:
+        """Let the framework have a resource that nobody has declared; it is no part of the plan's JSON."""
+        self._resources.add_own(name, type, clazz, arguments)
+
     def count_resources_in(self, metrics: MetricGroup) -> None:
         """Give the resources that are built from now on a metric group each: ``resource.<type>``, ``name.<name>``."""
         self._resources.metrics = metrics

@@ -10,7 +10,7 @@ from typing import Any
 from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import ResourceCycleError, UnknownResourceError
 from flink_agents_py.metrics import MetricGroup
-from flink_agents_py.plan.providers import DescribedResource, PlainResource
+from flink_agents_py.plan.providers import DescribedResource, DescriptorDocument, PlainResource
 from flink_agents_py.resources.base import Resource, ResourceType
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ class ResourceCache:
         self._providers = providers
         self.config = AgentConfiguration() if config is None else config
         self.metrics: MetricGroup | None = None  # where nobody counts
+        self._own: dict[Id, DescribedResource] = {}
         self._built: dict[Id, Any] = {}
         self._in_order: list[Any] = []
         self._building: list[Id] = []
@@ -49,7 +50,7 @@ class ResourceCache:
         with self._lock:
             if key in self._built:
                 return self._built[key]
-            provider = self._providers.get(resource_type, {}).get(name)
+            provider = self._own.get(key) or self._providers.get(resource_type, {}).get(name)
             if provider is None:
                 raise unknown_resource(self._providers, key, self._asking())
             if key in self._building:
@@ -60,18 +61,27 @@ class ResourceCache:
                 if self.metrics is not None and isinstance(resource, Resource):
                     group = self.metrics.get_sub_group("resource", resource_type.value).get_sub_group("name", name)
                     resource.set_metric_group(group)
-                opener = getattr(resource, "open", None)
-                if callable(opener):
-                    opener()
+                self._open(resource)
             finally:
                 self._building.pop()
             self._in_order.append(resource)
             self._built[key] = resource
             return resource
 
+    def _open(self, resource: Any) -> None:
+        opener = getattr(resource, "open", None)
+        if callable(opener):
+            opener()
+
     def get_resource(self, name: str, type: ResourceType) -> Any:
         """The same, as resources call it."""
         return self.get(name, type)
+
+    def add_own(self, name: str, type: ResourceType, clazz: str, arguments: dict[str, Any]) -> None:
+        """Add a resource of the framework's own: ``clazz`` is ``module:QualName``, the arguments are plain."""
+        module, _, path = clazz.partition(":")
+        descriptor = DescriptorDocument(target_module=module, target_clazz=path, arguments=arguments)
+        self._own[type, name] = DescribedResource(name=name, type=type, descriptor=descriptor)
 
     def names(self, type: ResourceType) -> list[str]:
         """Names of the declared resources of a type."""

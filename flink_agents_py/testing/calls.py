@@ -89,6 +89,7 @@ class ManualExecutor:
         self._on_wait = on_wait
         self._on_finish = on_finish
         self._before_call = before_call
+        self.background_jobs: list[Callable[[Callable[[], bool]], None]] = []
         self._done: list[Completion] = []
         self._scheduled: list[tuple[int, int, Completion]] = []
         self._threaded: set[int] = set()
@@ -114,6 +115,27 @@ class ManualExecutor:
         due = self._clock.now_ms() + round(self._latency(call) * 1000)
         error, result = self.make(call)
         heapq.heappush(self._scheduled, (due, number, (number, error, result)))
+
+    def background(self, job: Callable[[Callable[[], bool]], None]) -> None:
+        """Keep it for the test; where calls are made at once, so is this."""
+        if self._latency is None:
+            self.background_jobs.append(job)
+        else:
+            self._in_background(job)
+
+    def run_background(self) -> None:
+        """Run what was kept."""
+        while self.background_jobs:
+            self._in_background(self.background_jobs.pop(0))
+
+    def _in_background(self, job: Callable[[Callable[[], bool]], None]) -> None:
+        engine, source = self.engine, active.source
+        thread = engine.thread
+        engine.thread, active.source = 0, None
+        try:
+            job(lambda: False)
+        finally:
+            engine.thread, active.source = thread, source
 
     def cancel(self, number: int) -> None:
         """Cancel a coroutine; leave a sync function alone."""
