@@ -1,4 +1,4 @@
-"""The commands ``trace``, ``plan show`` and ``errors`` of ``flink-agents-py``."""
+"""The commands ``trace``, ``plan show`` (with ``plan check``) and ``errors`` of ``flink-agents-py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.errors import ConfigError, PlanFormatError
-from flink_agents_py.observe import diff_cli
+from flink_agents_py.observe import check_cli, diff_cli
 
 if TYPE_CHECKING:
     from flink_agents_py.observe.trace import TracedRun
@@ -43,7 +43,7 @@ def add_commands(groups: Any) -> None:
     trace.set_defaults(run=_trace)
 
     plan = groups.add_parser("plan", help="compiled agents")
-    commands = plan.add_subparsers(required=True, metavar="diff | show")
+    commands = plan.add_subparsers(required=True, metavar="check | diff | show")
     show = commands.add_parser(
         "show",
         help="actions, events, resources and external actions of a plan",
@@ -55,6 +55,7 @@ def add_commands(groups: Any) -> None:
     show.add_argument("--trust", action="store_true", help="load functions that are pickled in the plan file")
     show.set_defaults(run=_show)
 
+    check_cli.add_command(commands, _plan)
     diff_cli.add_command(commands, _plan)
 
     errors = groups.add_parser("errors", help="what an error code means")

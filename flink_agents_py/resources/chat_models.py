@@ -188,6 +188,20 @@ class BaseChatModelSetup(ModelResource):
             return RemoteTool(servers=self._servers if server is None else [server], metadata=ToolMetadata(name=name))
         return None
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether tools or the prompt come from MCP servers."""
+        return bool(self._remote or self._whole or (isinstance(self.prompt, str) and self._prompt is None))
+
+    async def amissing(self) -> list[str]:
+        """Tools it names, and its prompt, that none of its MCP servers has now; asks the servers."""
+        offered = {tool.name for tool in await self._remote_tools()}
+        missing = [f"the tool {name!r}" for name in self._remote if name not in offered]
+        if isinstance(self.prompt, str) and self._prompt is None:
+            prompts = [name for server in self._servers for name in await server.alist_prompts()]
+            missing += [] if self.prompt in prompts else [f"the prompt {self.prompt!r}"]
+        return missing
+
     def native(self, schema: OutputSchema | None) -> bool:
         """Whether a schema goes to the service, instead of into the prompt."""
         if schema is None or self.structured_output_strategy is StructuredOutputStrategy.PROMPT:

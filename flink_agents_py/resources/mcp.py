@@ -28,6 +28,10 @@ class BaseMCPServer(ModelResource, ABC):
         """
 
     @abstractmethod
+    async def alist_prompts(self) -> list[str]:
+        """Names of the prompts it has now."""
+
+    @abstractmethod
     async def aget_prompt(self, name: str, arguments: Mapping[str, str]) -> list[ChatMessage] | None:
         """A prompt with its arguments filled in; ``None`` if the server has none of that name."""
 

@@ -45,6 +45,9 @@ class Server(BaseMCPServer):
     async def acall_tool(self, name, arguments):
         return f"{self.label}.{name}{arguments}"
 
+    async def alist_prompts(self):
+        return ["remote"]
+
     async def aget_prompt(self, name, arguments):
         return [ChatMessage.system(f"{self.label}'s {name} {arguments}")] if name == "remote" else None
 
