@@ -46,13 +46,14 @@ class _Test:
 
 
 class _Table:
-    """What to do with events of one type. Actions in plan order, those without tests are triggered by the type."""
+    """What to do with events of one type. Actions in plan order, those without a test are triggered by the type."""
 
-    __slots__ = ("entries", "reads", "reads_id")
+    __slots__ = ("entries", "reads", "reads_id", "tests")
 
-    def __init__(self, entries: list[tuple[Route, tuple[_Test, ...]]]) -> None:
-        self.entries = entries
-        conditions = [test.condition for _, tests in entries for test in tests]
+    def __init__(self, entries: list[tuple[Route, _Test | None]]) -> None:
+        self.entries = [(route, test and test.evaluate, test) for route, test in entries]
+        self.tests = [test for _, test in entries if test is not None]
+        conditions = [test.condition for test in self.tests]
         self.reads: Tree = tree_of(path for condition in conditions for path in condition.paths)
         self.reads_id = any(condition.reads_id for condition in conditions)
 
@@ -84,9 +85,7 @@ class Conditions:
         )
         self._tables = {name: self._table(name, actions, routes, tests) for name in named}
         self._table_of_others = self._table(None, actions, routes, tests)
-        self._unconditional = {
-            name: by_event.get(name, []) for name, table in self._tables.items() if not _has_tests(table)
-        }
+        self._unconditional = {name: by_event.get(name, []) for name, table in self._tables.items() if not table.tests}
 
     @staticmethod
     def of(
@@ -97,7 +96,7 @@ class Conditions:
 
     def weigh(self, event_type: str) -> bool:
         """Whether conditions are evaluated for events of a type: if none holds, that is what the agent wants."""
-        return _has_tests(self._tables.get(event_type, self._table_of_others))
+        return bool(self._tables.get(event_type, self._table_of_others).tests)
 
     def routes(self, event: Event, run: Run) -> list[Route] | None:
         """The actions that the event triggers, each once, in plan order; ``None`` if there is none (S4).
@@ -120,22 +119,25 @@ class Conditions:
             variables["attributes"] = {}
         context = self._context(variables)
         found = []
-        for route, tests in table.entries:
-            if not tests:
+        newest: Route | None = None  # of those found: its other conditions need no look
+        for route, evaluate, test in table.entries:
+            if evaluate is None or test is None:
                 found.append(route)
-            for test in tests:
-                try:
-                    if problems:
-                        self._refuse_unread(test, problems)
-                    held = test.evaluate(context)
-                except Exception as error:  # noqa: BLE001 - the evaluator raises errors of many classes
-                    self._failed(test, event, run, error)
-                    continue
-                if held is True:
-                    found.append(route)
-                    break
-                if held is not False:
-                    self._failed(test, event, run, TypeError(f"it gave {held!r:.80}, not true or false"))
+                continue
+            if route is newest:
+                continue
+            try:
+                if problems:
+                    self._refuse_unread(test, problems)
+                held = evaluate(context)
+            except Exception as error:  # noqa: BLE001 - the evaluator raises errors of many classes
+                self._failed(test, event, run, error)
+                continue
+            if held is True:
+                newest = route
+                found.append(route)
+            elif held is not False:
+                self._failed(test, event, run, TypeError(f"it gave {held!r:.80}, not true or false"))
         return found or None
 
     def _table(
@@ -145,14 +147,13 @@ class Conditions:
         routes: dict[str, Route],
         tests: dict[str, tuple[_Test, ...]],
     ) -> _Table:
-        entries: list[tuple[Route, tuple[_Test, ...]]] = []
+        entries: list[tuple[Route, _Test | None]] = []
         for action in actions:
+            route = routes[action.name]
             if event_type is not None and event_type in action.event_types:
-                entries.append((routes[action.name], ()))
-                continue
-            able = tuple(test for test in tests[action.name] if test.holds_for(event_type))
-            if able:
-                entries.append((routes[action.name], able))
+                entries.append((route, None))
+            else:
+                entries += [(route, test) for test in tests[action.name] if test.holds_for(event_type)]
         return _Table(entries)
 
     @staticmethod
@@ -175,10 +176,6 @@ class Conditions:
         if not test.said:
             test.said = True
             log.warning("%s (%s); it is taken for false, and counted (said once per condition)", what, where)
-
-
-def _has_tests(table: _Table) -> bool:
-    return any(tests for _, tests in table.entries)
 
 
 def _in_words(error: Exception) -> str:

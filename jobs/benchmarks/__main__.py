@@ -7,6 +7,11 @@ if sys.argv[1:2] == ["external"]:
 
     sys.exit(main(sys.argv[2:]))
 
+if sys.argv[1:2] == ["cel"]:
+    from jobs.benchmarks.cel import main
+
+    sys.exit(main(sys.argv[2:]))
+
 from jobs.benchmarks.cli import main
 
 sys.exit(main())

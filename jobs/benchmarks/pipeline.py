@@ -136,6 +136,10 @@ def _agent(workload: str) -> Any:
         from jobs.benchmarks.chat_agent import ChatAgent
 
         return ChatAgent
+    if workload.startswith("cel-"):
+        from jobs.benchmarks.cel_agents import CEL_AGENTS
+
+        return CEL_AGENTS[workload.removeprefix("cel-")]
     from jobs.benchmarks.agents import AGENTS
 
     return AGENTS[workload]
