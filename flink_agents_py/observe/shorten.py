@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from operator import add
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,6 +29,8 @@ class Shortener:
         self._lists = lists
         self._depth = depth
         self._row: type | None = None  # PyFlink's, once one has come
+        self._names: list[str] = []
+        self._heads: list[str] = []
         self.cut = False
         """Whether anything has been cut since this was set to ``False``."""
 
@@ -40,11 +43,13 @@ class Shortener:
         """:meth:`plain` as JSON text. Quick for what most records are: leaves, and lists, rows or objects of them."""
         kind = type(value)
         if kind is self._row or kind is list or kind is tuple:
-            values = value
+            values, heads = value, None
             if kind is self._row:
                 fields = value.__dict__
-                values = fields["_values"] if "_fields" not in fields else None
-            if values is not None and depth < self._depth and len(values) <= self._lists:
+                values, names = fields["_values"], fields.get("_fields")
+                if names:
+                    heads = self._heads if names == self._names else self._heads_of(names)
+            if depth < self._depth and len(values) <= self._lists and (heads is None or len(heads) == len(values)):
                 texts, most = [], self._strings
                 for item in values:
                     kind = type(item)
@@ -57,7 +62,7 @@ class Shortener:
                     else:
                         break
                 else:
-                    return f"[{','.join(texts)}]"
+                    return f"[{','.join(texts)}]" if heads is None else f"{{{','.join(map(add, heads, texts))}}}"
         elif kind is dict:
             if depth < self._depth and len(value) <= self._lists and _STR_ONLY.issuperset(map(type, value)):
                 names, leaves = list(map(self._leaf, value)), list(map(self._leaf, value.values()))
@@ -66,6 +71,14 @@ class Shortener:
         elif (leaf := self._leaf(value)) is not None:
             return leaf
         return dumps(self.plain(value, depth))
+
+    def _heads_of(self, names: list[str]) -> list[str]:
+        """What is before each value of a row whose fields have names; none where the names need a closer look."""
+        if not all(type(name) is str and name.isascii() for name in names) or len(set(names)) < len(names):
+            return []
+        self._names = names[:]  # those of the next row, most likely
+        self._heads = [f"{quote(name)}:" for name in names]
+        return self._heads
 
     def _leaf(self, value: Any) -> str | None:
         """JSON text of a number, or of a text that is neither long nor strange; ``None`` for anything else."""

@@ -26,6 +26,13 @@ class Point:
     y: float
 
 
+def named(names: list[str] | tuple[str, ...], *values: object) -> Row:
+    """A row as PyFlink reads it from a stream: its fields have names."""
+    row = Row(*values)
+    row.set_field_names(names)
+    return row
+
+
 def test_long_texts_lists_and_deep_objects_are_cut_with_counts():
     short = Shortener(strings=5, lists=2, depth=2)
     assert short.plain("abcdefgh") == {"truncatedString": "abcde", "omittedChars": 3}
@@ -43,12 +50,11 @@ def test_what_is_short_stays_as_it_is():
 
 
 def test_values_that_are_not_json_are_shown_by_their_content():
-    named = Row(name="ann", age=3)
     value = [
         Model(name="ann", tags=["x"]),
         Point(1, float("nan")),
         Row("ann", 3),
-        named,
+        Row(name="ann", age=3),
         date(2026, 1, 2),
         Decimal("1.50"),
         b"\x00\x01",
@@ -84,6 +90,8 @@ def test_a_list_that_contains_itself_has_an_end():
         *(True, False, None, [], (), {}, [1, "two", None, True, 2.5], (1, [2]), [1, float("nan")], list(range(9))),
         *({"a": 1, "b": "x"}, {1: 2}, {"long name": 1}, {"\u00e9": 1}, {"a": {"b": 1}}, {"a": "abcdefgh"}),
         *(Row("ann", 5), Row(name="ann", n=5), Row("abcdefgh", 5), Row(Row(1), 2), Model(name="m", tags=["t"])),
+        *(named(["a", "b"], 1, "x"), named(("a", "b"), 1, [2]), named(["a", "a"], 1, 2), named(["\u00e9"], 1)),
+        *(named(["a"], 1, 2), named(["a", "b"], 1), named([], 1), named([1], 2), named(list("abcdefg"), *range(7))),
         *(Point(1, 2.5), b"bytes", {1}, date(2026, 1, 1), Decimal("1.5")),
     ],
     ids=repr,
@@ -95,3 +103,9 @@ def test_the_text_of_a_value_is_that_of_what_is_left_of_it(value, depth):
         shortener.plain(Row(0))  # from now on it knows rows
     assert short.text(value, depth) == dumps(other.plain(value, depth))
     assert short.cut == other.cut
+
+
+def test_rows_of_other_names_one_after_the_other_have_their_own():
+    short = Shortener.endless()
+    for names in (["a", "b"], ["a", "b"], ["c", "d"], ["a", "b"]):
+        assert json.loads(short.text(named(names, 1, "x"))) == dict(zip(names, (1, "x"), strict=True))
