@@ -49,6 +49,11 @@ class RunnerContext(ABC):
     def sequence(self) -> int:
         """Number of the input within its key, from 1; stable over restarts and rescaling."""
 
+    @property
+    @abstractmethod
+    def plan_version(self) -> str:
+        """Version of the plan the run is under: 12 digits that change whenever the agent's plan means something else."""
+
     # --- configuration ----------------------------------------------------------------------------------------------
 
     @property

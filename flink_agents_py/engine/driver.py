@@ -47,9 +47,7 @@ class RunDriver:
         "direct",
     )
 
-    def __init__(
-        self, engine: Engine, by_event: dict[str, list[Route]], conditions: Conditions | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, by_event: dict[str, list[Route]], conditions: Conditions | None = None) -> None:
         self._engine = engine
         self._by_event = by_event
         self._conditions = conditions

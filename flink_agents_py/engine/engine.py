@@ -13,7 +13,6 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.conditions import Conditions
 from flink_agents_py.engine.desk import CallDesk
 from flink_agents_py.engine.effects import Effects
 from flink_agents_py.engine.external import ExternalActions
@@ -35,13 +34,14 @@ from flink_agents_py.metrics import MetricGroup
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.archive import PlanArchive
-    from flink_agents_py.engine.long_term import LongTermMemories
     from flink_agents_py.engine.calls import DurableCall
+    from flink_agents_py.engine.long_term import LongTermMemories
     from flink_agents_py.engine.memory import RunMemory
     from flink_agents_py.engine.ports import CallExecutor, Clock, KeyedState, KeyScope, Moment, RunObserver, Timers
     from flink_agents_py.engine.registry import UnfinishedRegistry
-    from flink_agents_py.long_term import LongTermMemory
     from flink_agents_py.engine.task import ActionTask
+    from flink_agents_py.engine.updates import PlanUpdates
+    from flink_agents_py.long_term import LongTermMemory
     from flink_agents_py.plan.plan import AgentPlan
     from flink_agents_py.stores.store import ActionStateStore
 
@@ -59,6 +59,7 @@ class Engine:
         store: open for this job; finished calls and actions are written through to it (S5, S9).
         watch: told what runs do; ``None`` costs an attribute test at each place.
         archive: keeps plans for runs that outlive them; ``None`` where interrupted runs go on under ``plan``.
+        updates: bring new versions of the plan while the engine runs.
         registry: of unfinished keys, for hosts whose timers a restored subtask cannot rely on; such hosts call
             :meth:`resume_listed`.
         parallelism: subtasks of the operator, for limits of external actions that are divided among them.
@@ -78,6 +79,7 @@ class Engine:
         watch: RunObserver | None = None,
         registry: UnfinishedRegistry | None = None,
         archive: PlanArchive | None = None,
+        updates: PlanUpdates | None = None,
         parallelism: int = 1,
     ) -> None:
         self.plan = plan
@@ -106,6 +108,9 @@ class Engine:
             self.recorder = ActionRecorder(store, self.stats, event_classes, limit)
         self._versions = PlanVersions(self, plan, event_classes, archive)
         self._lifecycle = RunLifecycle(self, self._versions, self._memories)
+        self.updates = updates
+        if updates is not None:
+            updates.attach(self, self._versions, self._memories)
         self.external: ExternalActions | None = None
         if plan.external is not None:
             self.external = ExternalActions(
@@ -153,8 +158,8 @@ class Engine:
         self._active = self._unfinished.active
         self._numbers = self._unfinished.sequences.numbers
         self._attempts = self._desk.attempts_in_flight
-        self.long_term: LongTermMemories | None = None
         self._to_drive: deque[KeyEntry] = deque()
+        self.long_term: LongTermMemories | None = None
         self._pump_at = 0  # when the pump timer fires, ms; 0 = not armed
 
     # --- callbacks --------------------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class Engine:
             return True
         return self._desk.load >= self._max_calls or waiting >= self._max_unfinished
 
-    def process(
+    def process(  # noqa: PLR0912 - one frame for what is done for each record
         self,
         key: Any,
         value: Any,
@@ -187,6 +192,9 @@ class Engine:
         if thread != self.thread:
             self.thread, self.slot = thread, active.slot
         deadline = self.monotonic_s() + self._budget_s
+        updates = self.updates
+        if updates is not None:
+            updates.look()
         self.stats.inputs += 1
         token = key if type(key) is str else token_of(key)
         unfinished = self._unfinished
@@ -208,6 +216,8 @@ class Engine:
             if self._driver.direct and not self._lifecycle.announces:
                 run = Run(self._lifecycle.job, key, sequence, timestamp, watermark, self._memories)
                 run.moment = moment
+                if updates is not None:
+                    run.version = self._versions.current
                 event = InputEvent(value)
                 event.__dict__["_origin"] = (run, "", 0)
                 done = self._driver.start(run, event, deadline)
@@ -275,6 +285,15 @@ class Engine:
         """Whether nothing is unfinished in this subtask, as far as this attempt has seen."""
         return not self._active
 
+    def exchanged(self) -> None:
+        """The plan that runs begin under is another one now."""
+        self._driver = self._versions.current.driver
+        self._versions.forget({entry.run.version.digest for entry in self._active.values()})
+
+    def executed_by_version(self) -> dict[str, int]:
+        """How often actions have finished under each plan that runs are under or begin under, by its digest."""
+        return self._versions.executed_by_version()
+
     def levels(self) -> Levels:
         """How much there is of everything right now."""
         return Levels(self._desk.in_flight, self._desk.waiting, len(self._active), self._unfinished.waiting_inputs)
@@ -322,6 +341,7 @@ class Engine:
                 timeout = min(timeout, max(0, due - self._clock.now_ms()) / 1000)
             self._executor.wait(timeout)
         self._pump(self._begin())
+
     def long_term_memory(self, task: ActionTask) -> LongTermMemory:
         """What ``ctx.long_term_memory`` is."""
         if self.long_term is None:
@@ -330,7 +350,6 @@ class Engine:
             self.long_term = LongTermMemories(self, self._executor)
         return self.long_term.of(task)
 
-
     # --- the pump ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> float:
@@ -338,6 +357,8 @@ class Engine:
         if thread != self.thread:
             self.thread, self.slot = thread, active.slot
         self._unfinished.begin_callback()
+        if self.updates is not None:
+            self.updates.look()
         return self._clock.monotonic_s() + self._budget_s
 
     def _pump(self, deadline: float) -> None:
@@ -520,9 +541,9 @@ class Engine:
             self._unfinished.mark(entry)
 
     def close(self) -> None:
+        """Forget everything in memory; keyed state has what is needed to go on."""
         if self.long_term is not None:
             self.long_term.close()
-        """Forget everything in memory; keyed state has what is needed to go on."""
         for entry in self._active.values():
             for task in (*entry.run.tasks, *entry.run.ready):
                 task.abandon()

@@ -20,6 +20,7 @@ def dead_letter(agent: str, task: ActionTask, error: BaseException) -> dict[str,
         "action": task.route.name,
         "key": _plain(task.run.key),
         "sequence": task.run.sequence,
+        "plan_version": task.plan_version,
         "timestamp": task.run.timestamp,
         "event": {
             "id": str(task.event.id),

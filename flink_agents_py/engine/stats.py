@@ -31,6 +31,8 @@ class Stats:
         "journal_misses",
         "mismatches",
         "never_awaited",
+        "plan_updates",
+        "plans_refused",
         "recalled",
         "reconciled",
         "restarted",
@@ -62,6 +64,8 @@ class Stats:
         self.discarded = 0  # sequences whose records in the store belonged to another input
         self.never_awaited = 0
         self.resumed = 0  # runs rebuilt from keyed state
+        self.plan_updates = 0  # times the plan was exchanged
+        self.plans_refused = 0
         self.restarted = 0  # runs begun anew, as they came to an action that is not there any more
         self.skipped = 0  # actions that failed under on_error="skip"
         self.dead_letters = 0

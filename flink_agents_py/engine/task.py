@@ -103,6 +103,10 @@ class ActionTask(RunnerContext):
     def sequence(self) -> int:
         return self.run.sequence
 
+    @property
+    def plan_version(self) -> str:
+        return self.route.version.digest
+
     # --- configuration ----------------------------------------------------------------------------------------------
 
     @property

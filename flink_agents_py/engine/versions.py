@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.conditions import Conditions
 from flink_agents_py.engine.driver import RunDriver
+from flink_agents_py.engine.memory_observer import MemoryObserver
 from flink_agents_py.engine.routes import Route, event_classes_of, routes_of
-from flink_agents_py.errors import FlinkAgentsError, MissingActionError
+from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, MissingActionError
 from flink_agents_py.external.events import ActionFailedEvent
 from flink_agents_py.plan.plan import AgentPlan
 
@@ -69,8 +70,53 @@ class PlanVersions:
         """Of all versions, by reference: the one dictionary that whoever reads events has."""
         self.current = PlanVersion(engine, plan, *routes_of(plan))
         self._known: dict[str, PlanVersion | None] = {self.current.digest: self.current}
+        self._retired: dict[str, int] = {}  # executions under versions that were let go, by action
         self.unkept = archive is not None
         """Whether the current plan has still to be kept for the runs that suspend."""
+
+    def adopt(self, plan: AgentPlan) -> bool:
+        """Let runs that begin from now on be under ``plan``; False if they are already.
+
+        Raises:
+            FlinkAgentsError: what it listens to would need an engine of another kind.
+        """
+        if plan.digest == self.current.digest:
+            return False
+        known = self._known.get(plan.digest)
+        if known is None:
+            self._refuse_other_memory(plan)
+            known = PlanVersion(self._engine, plan, *routes_of(plan))
+            plan.count_resources_in(self._engine.metrics)
+            for reference, cls in event_classes_of(plan.actions.values()).items():
+                self.event_classes.setdefault(reference, cls)
+        self._known[plan.digest] = self.current = known
+        self.keep()
+        return True
+
+    def newest_kept(self) -> str | None:
+        """The plan that was in force when state was last written; the scope must be at a key."""
+        return None if self._archive is None else self._archive.newest()
+
+    def forget(self, in_use: set[str]) -> None:
+        """Let go of versions that no run is under any more."""
+        for digest, version in list(self._known.items()):
+            if version is not self.current and digest not in in_use:
+                del self._known[digest]
+                if version is not None:
+                    _count(version, self._retired)
+                    self._close(version)
+
+    def _refuse_other_memory(self, plan: AgentPlan) -> None:
+        kinds = [
+            None if observer is None else (observer.reads, observer.writes)
+            for observer in (MemoryObserver.of(plan), self._engine.observer)
+        ]
+        if kinds[0] != kinds[1]:
+            raise AgentDefinitionError(
+                "the plan has actions that listen to memory events, or had and has none any more",
+                where=f"update of agent {plan.agent_name!r}",
+                fix="restart the job with it, or set memory.generate-event for the job in the first place",
+            )
 
     def keep(self) -> None:
         """Keep the current plan: a run is about to outlive its callback under it."""
@@ -96,21 +142,32 @@ class PlanVersions:
 
     def executed(self) -> dict[str, int]:
         """How often each action has finished, by name, under all versions."""
-        counts: dict[str, int] = {}
+        counts = dict(self._retired)
         for version in self._known.values():
             if version is not None:
-                for name, route in version.routes.items():
-                    counts[name] = counts.get(name, 0) + route.executed
+                _count(version, counts)
         return counts
+
+    def executed_by_version(self) -> dict[str, int]:
+        """How often actions have finished under each version, by digest."""
+        return {
+            version.digest: sum(route.executed for route in version.routes.values())
+            for version in self._known.values()
+            if version is not None
+        }
 
     def close(self) -> None:
         """Close the resources of the plans that were found here; the first one is the host's."""
         for version in self._known.values():
-            if version is not None and version.plan is not self._engine.plan:
-                try:
-                    version.plan.close()
-                except Exception:  # a resource of the user's may raise anything
-                    log.exception("closing the resources of plan %s failed", version.digest)
+            if version is not None:
+                self._close(version)
+
+    def _close(self, version: PlanVersion) -> None:
+        if version.plan is not self._engine.plan:
+            try:
+                version.plan.close()
+            except Exception:  # a resource of the user's may raise anything
+                log.exception("closing the resources of plan %s failed", version.digest)
 
     # --- earlier plans ----------------------------------------------------------------------------------------------
 
@@ -135,15 +192,20 @@ class PlanVersions:
         return PlanVersion(self._engine, plan, routes, by_event)
 
     def _route(self, action: PlanAction) -> Route:
-        """An action of an earlier plan: its own function, else the one that has taken its place."""
-        try:
-            return Route.of(action)
-        except Exception as error:  # noqa: BLE001 - importing anybody's module
-            here = self.current.plan
-            successor = here.actions.get(action.name) or here.renamed.get(action.name)
-            if successor is not None:
-                return _under(action.name, successor)
-            return self._missing(action.name, error)
+        """An action of an earlier plan: its own function, else the one that has taken its place.
+
+        Code is that of the deployment: a function that travels by value has no name under which it could be found
+        here, so what goes by the action's name takes its place. Where plans are exchanged, each brings its own code.
+        """
+        problem: Exception | None = None
+        if self._engine.updates is not None or not action.exec.is_by_value:
+            try:
+                return Route.of(action)
+            except Exception as error:  # noqa: BLE001 - importing anybody's module
+                problem = error
+        here = self.current.plan
+        successor = here.actions.get(action.name) or here.renamed.get(action.name)
+        return self._missing(action.name, problem) if successor is None else _under(action.name, successor)
 
     def _missing(self, name: str, cause: Exception | None = None) -> Route:
         def refuse(*_: Any) -> None:
@@ -158,6 +220,11 @@ class PlanVersions:
         route = Route(name, refuse)
         route.on_error = self._policy
         return route
+
+
+def _count(version: PlanVersion, counts: dict[str, int]) -> None:
+    for name, route in version.routes.items():
+        counts[name] = counts.get(name, 0) + route.executed
 
 
 def _under(name: str, successor: PlanAction) -> Route:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, FunctionNotFoundError
+from flink_agents_py.external.filewatch import Unchanged
 from flink_agents_py.external.registry import Registration
 from flink_agents_py.external.spec import ActionSpec
-from flink_agents_py.external.specfile import Unchanged, WatchedFile
+from flink_agents_py.external.specfile import WatchedFile
 from flink_agents_py.external.validation import Check, check_of
 
 log = logging.getLogger("flink_agents_py.external")

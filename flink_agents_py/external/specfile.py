@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from flink_agents_py.errors import ConfigError, FlinkAgentsError
+from flink_agents_py.external.filewatch import FileWatch
 from flink_agents_py.external.registry import Registration, check_handler
 from flink_agents_py.external.spec import ActionSpec
 
@@ -104,54 +103,13 @@ def _read(path: str | Path) -> bytes:
 
 
 class WatchedFile:
-    """A file of actions that may change at any time; looked at by whoever calls :meth:`changed`.
-
-    What is looked at often is the file's time, size and number; its bytes are read when one of them has changed, and
-    parsed when the bytes have.
-    """
+    """A file of actions that may change at any time; looked at by whoever calls :meth:`changed`."""
 
     def __init__(self, path: str, interval_s: float) -> None:
         self.path = path
-        self._interval_ms = max(1, round(interval_s * 1000))
-        self._next_ms = 0
-        self._stamp: tuple[int, int, int] | None = None
-        self._digest = b""
+        self._watch = FileWatch(path, interval_s, "external actions")
 
     def changed(self, now_ms: int) -> Callable[[], list[Registration]] | None:
         """How to read what is new (it may raise ConfigError); ``None`` if it is not time to look, or nothing is."""
-        if now_ms < self._next_ms:
-            return None
-        self._next_ms = now_ms + self._interval_ms
-        try:
-            status = os.stat(self.path)  # noqa: PTH116 - a Path made for each look costs more than the look
-        except OSError as error:
-            if self._stamp == (0, 0, 0):
-                return None  # still missing; said once
-            self._stamp = (0, 0, 0)
-            return _raiser(error, self.path)
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
-        return self._read_new
-
-    def _read_new(self) -> list[Registration]:
-        text = _read(self.path)
-        digest = blake2b(text).digest()
-        if digest == self._digest:
-            raise Unchanged
-        self._digest = digest
-        return parse(text, self.path)
-
-
-class Unchanged(Exception):  # noqa: N818 - no error: the file was touched, and says what it said before
-    """The file has another time, and the same content."""
-
-
-def _raiser(error: OSError, path: str) -> Callable[[], list[Registration]]:
-    def fail() -> list[Registration]:
-        raise ConfigError(
-            f"the watched file of external actions cannot be read: {error}", where=path, fix="bring it back"
-        )
-
-    return fail
+        read = self._watch.changed(now_ms)
+        return None if read is None else lambda: parse(read(), self.path)

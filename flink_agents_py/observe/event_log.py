@@ -76,6 +76,8 @@ class EventLog:
         """Lines of which something was cut."""
         self.failures = 0
         """Lines that could not be made or written."""
+        self.shows_plans = False
+        """Whether runs may be under different plans, and their lines say which."""
         self._write = write
         self._lines = lines
         self._clock = clock
@@ -108,6 +110,8 @@ class EventLog:
             key = run.key
             text = quote(key) if type(key) is str else dumps(self._short.plain(key))
             prefix = f'{self._head}{text},"sequence":{run.sequence}'
+            if self.shows_plans:
+                prefix += f',"planVersion":"{run.version.digest}"'
             if resumed:
                 prefix += f',"inputRunId":"{run.id_bytes.hex()}"'
             run.observed = (self._monotonic(), prefix, resumed)

@@ -24,6 +24,8 @@ COUNTERS = {
     "numOfRuns": "runs",
     "numOfRunsResumed": "resumed",
     "numOfRunsRestarted": "restarted",
+    "numOfPlanUpdates": "plan_updates",
+    "numOfPlansRefused": "plans_refused",
     "numOfCallAttempts": "attempts",
     "numOfRetries": "retries",
     "numOfCallTimeouts": "timeouts",
@@ -71,6 +73,9 @@ class BuiltInMetrics:
         yield None, "eventLogWriteFailures", self._observation.write_failures
         for action, executed in self._engine.executed().items():
             yield ("action", action), "numOfActionsExecuted", executed
+        if self._engine.updates is not None:
+            for digest, executed in self._engine.executed_by_version().items():
+                yield ("plan", digest), "numOfActionsExecuted", executed
         for code, retries in stats.retries_by_code.items():
             yield ("code", code), "numOfRetries", retries
 

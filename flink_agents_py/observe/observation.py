@@ -67,7 +67,9 @@ class Observation:
         self.observer = observers[0] if len(observers) == 1 else _Several(observers) if observers else None
 
     def attach(self, engine: Engine) -> None:
-        """Give the side output its way out."""
+        """Give the side output its way out, and tell the log whether there will be several plans."""
+        if self.log is not None:
+            self.log.shows_plans = engine.updates is not None
         if isinstance(self._destination, SideOutput):
             self._destination.effects = engine.effects
 

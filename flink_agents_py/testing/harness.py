@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration, AgentOptions
@@ -18,10 +18,12 @@ from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.stats import Stats
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
+from flink_agents_py.engine.updates import PlanUpdates
 from flink_agents_py.local.ports import KeyedStore, StoredMap, StoredValue, TimerQueue
 from flink_agents_py.memory import MemoryObject
 from flink_agents_py.observe.observation import Observation
 from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.plan.updates import PlanFile
 from flink_agents_py.serde import decode, encode
 from flink_agents_py.testing.calls import ManualExecutor, PendingCall
 from flink_agents_py.testing.clock import VirtualClock
@@ -57,6 +59,7 @@ class AgentHarness:
         event_time: hold watermarks back (S10), as pipelines with event time do; see :meth:`advance_watermark`.
         timers_survive: ``False``: a restore brings no timer back, as it may be in PyFlink's process mode; unfinished
             keys are listed in keyed state instead.
+        updates: a watched file of plans; ``"offered"`` for those that come with :meth:`offer_plan`.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class AgentHarness:
         store: Callable[[str], ActionStateStore] | None = None,
         event_time: bool = False,
         timers_survive: bool = True,
+        updates: PlanFile | Literal["offered"] | None = None,
     ) -> None:
         configuration = AgentConfiguration(config)
         self.plan = agent if isinstance(agent, AgentPlan) else AgentPlan.from_agent(agent, configuration)
@@ -82,6 +86,7 @@ class AgentHarness:
         self._side_outputs: list[tuple[str, Any]] = []
         self._event_time = event_time
         self._timers_survive = timers_survive
+        self._updates = updates
         self.released_watermarks: list[int] = []
         """Watermarks in order of their release, in all attempts."""
         self._start()
@@ -127,10 +132,16 @@ class AgentHarness:
             watch=observation.observer,
             registry=registry,
             archive=archive,
+            updates=self._new_updates(),
         )
         observation.attach(self.engine)
         self.engine.ledger = self._executor.call_now
         self._executor.engine = self.engine
+
+    def _new_updates(self) -> PlanUpdates | None:
+        if isinstance(self._updates, PlanFile):
+            return PlanUpdates(self._updates.watch(), trust_pickled=self._updates.trust_pickled)
+        return None if self._updates is None else PlanUpdates(None)
 
     # --- what went in and came out ----------------------------------------------------------------------------------
 
@@ -203,6 +214,16 @@ class AgentHarness:
             self._collect()
         self._store.switch(key)
         self.engine.process(key, value, timestamp, watermark)
+        self._collect()
+
+    def offer_plan(self, plan: Agent | AgentPlan | str) -> None:
+        """A new version of the plan comes, as from a stream of them (``updates="offered"``)."""
+        if self.engine.updates is None:
+            raise ValueError('this harness takes no plans: AgentHarness(..., updates="offered")')
+        if isinstance(plan, Agent):
+            plan = AgentPlan.from_agent(plan, agent_name=self.plan.agent_name)
+        self._store.switch(_HOMES[0])
+        self.engine.updates.offer(plan if isinstance(plan, str) else plan.to_json(), "test")
         self._collect()
 
     def advance_watermark(self, watermark: int) -> None:

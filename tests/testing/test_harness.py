@@ -153,7 +153,7 @@ def test_writing_to_the_memory_shown_is_not_kept():
     assert harness.short_term_memory("a").get("x") is None
 
 
-def test_a_changed_agent_takes_over_what_the_old_one_left():
+def test_a_changed_agent_takes_over_and_leaves_interrupted_runs_what_they_began_with():
     async def second_version(event, ctx):
         result = await ctx.durable_execute_async(fetch, event.input)
         ctx.send_event(OutputEvent(f"{result}, version 2"))
@@ -164,15 +164,19 @@ def test_a_changed_agent_takes_over_what_the_old_one_left():
     harness.upgrade(Agent().add_action("act", [InputEvent], second_version))
     harness.restore(snapshot)
     harness.advance(20)
+    harness.feed("a", 2)
     harness.calls[0].run()
-    assert harness.outputs == ["got 1, version 2"]
+    harness.calls[0].run()
+    assert harness.outputs == ["got 1", "got 2, version 2"]
 
 
-def test_an_action_renamed_while_runs_are_inside_of_it_is_refused_by_name():
+def test_an_action_that_is_gone_while_runs_are_inside_of_it_is_refused_by_name(monkeypatch):
     harness = AgentHarness(agent_of(act))
     harness.feed("a", 1)
     snapshot = harness.snapshot()
-    harness.upgrade(Agent().add_action("renamed", [InputEvent], act))
+    successor = Agent().add_action("renamed", [InputEvent], act)
+    monkeypatch.delitem(globals(), "act")
+    harness.upgrade(successor)
     harness.restore(snapshot)
     with pytest.raises(StateRecordError, match="inside action 'act'"):
         harness.advance(20)
