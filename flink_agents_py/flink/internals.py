@@ -52,16 +52,6 @@ class ThreadValue:
         self.clear = state.clear
 
 
-class ProcessValue:
-    """A value in the worker's state cache."""
-
-    def __init__(self, context: Any, descriptor: ValueStateDescriptor) -> None:
-        state = context.get_state(descriptor)
-        self.get = state.value
-        self.put = state.update
-        self.clear = state.clear
-
-
 class ThreadMap:
     """A STRING to STRING map without the identity converters in between."""
 
@@ -91,8 +81,24 @@ class ProcessMap:
         return list(self._keys())
 
 
+def java_key(value: Any) -> Any:
+    """In thread mode: a key with that value, text, bytes or a LONG, as the Java state backend has it."""
+    from pemja import findClass
+
+    row = findClass("org.apache.flink.types.Row")(1)
+    row.setField(0, value)
+    return row
+
+
 def key_group_layout(context: Any) -> tuple[int, int, int]:
-    """In process mode: number of this subtask, parallelism, and number of key groups."""
+    """Number of this subtask, parallelism, and number of key groups."""
+    if in_thread_mode(context):
+        java = context._runtime_context
+        try:
+            groups = java.getTaskInfo().getMaxNumberOfParallelSubtasks()
+        except AttributeError:  # Flink 1.20 reached through the older getter
+            groups = java.getMaxNumberOfParallelSubtasks()
+        return subtask_index(context), parallelism_of(context), int(groups)
     return (
         int(context.get_index_of_this_subtask()),
         int(context.get_number_of_parallel_subtasks()),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 from flink_agents_py.config import AgentOptions
+from flink_agents_py.engine.archive import PlanArchive
 from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.held_watermark import HeldWatermark
 from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.registry import UnfinishedRegistry
 from flink_agents_py.engine.segments import NO_WATERMARK
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
+from flink_agents_py.engine.updates import PlanUpdates
 from flink_agents_py.errors import PipelineError
 from flink_agents_py.flink.internals import (
     ProcessKeyScope,
@@ -29,7 +31,7 @@ from flink_agents_py.flink.internals import (
 )
 from flink_agents_py.flink.key_groups import KeyGroups, may_be_synthetic
 from flink_agents_py.flink.metrics import MetricsReport
-from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers, beat_state, unfinished_state
+from flink_agents_py.flink.state import FlinkKeyedState, FlinkTimers
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.host.failpoints import arm_from_environment
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from pyflink.datastream import RuntimeContext, TimerService
 
     from flink_agents_py.flink.layout import HeldLayout, PlainLayout
+    from flink_agents_py.plan.updates import PlanFile
 
 
 class AgentOperator(KeyedProcessFunction):
@@ -56,6 +59,9 @@ class AgentOperator(KeyedProcessFunction):
         event_time: whether watermarks are held back.
         start_keys: synthetic keys that get a start record.
         beats: the kind of keys, where beats come under the synthetic key of each key group (process mode).
+        updates: a file of plans; ``"stream"`` if they come to :meth:`process_plan`.
+        marks: whether outputs are pairs of the plan's version and the value.
+        homes: the kind of keys, where plans can be kept for runs that outlive them; ``None`` where they cannot.
         restored: whether the job is submitted with a savepoint.
         read: makes the input of what comes; ``None`` if that is the input.
         gives_key: outputs go as ``(key, value)`` to the agent behind this one.
@@ -71,6 +77,9 @@ class AgentOperator(KeyedProcessFunction):
         event_time: bool = False,
         start_keys: Iterable[Any] = (),
         beats: str | None = None,
+        homes: str | None = None,
+        updates: PlanFile | Literal["stream"] | None = None,
+        marks: bool = False,
         restored: bool = False,
         read: Callable[[Any], Any] | None = None,
         gives_key: bool = False,
@@ -82,6 +91,9 @@ class AgentOperator(KeyedProcessFunction):
         self._event_time = event_time
         self._synthetic_keys = frozenset(start_keys)
         self._beats = beats
+        self._homes = homes
+        self._updates = updates
+        self._marks = marks
         self._restored = restored
         self._read = read
         self._gives_key = gives_key
@@ -99,6 +111,7 @@ class AgentOperator(KeyedProcessFunction):
         self._copies_input = not threaded
         self._moment = _Moment()
         self._timers = FlinkTimers()
+        state = FlinkKeyedState(runtime_context)
         self._executor = BackgroundExecutor(
             plan.config.get(AgentOptions.NUM_ASYNC_THREADS),
             owner=(self._submission, subtask_index(runtime_context)),
@@ -110,14 +123,14 @@ class AgentOperator(KeyedProcessFunction):
         if self._beats is not None:
             subtask, parallelism, number = key_group_layout(runtime_context)
             groups = KeyGroups(self._beats, number, threaded=False)
-            registry = UnfinishedRegistry(unfinished_state(runtime_context), self._scope, groups)
+            registry = UnfinishedRegistry(state.unfinished, self._scope, groups)
             own_keys = groups.owned(subtask, parallelism)
             self._synthetic_keys = frozenset(groups.synthetic)
             self._met: set[Any] = set()
         self._held: HeldWatermark | None = None
         if self._event_time:
             self._held = HeldWatermark(
-                beat_state(runtime_context),
+                state.beat,
                 self._timers,
                 clock,
                 plan.config.get(AgentOptions.RESUME_TIMER_INTERVAL),
@@ -125,7 +138,9 @@ class AgentOperator(KeyedProcessFunction):
                 hold=plan.config.get(AgentOptions.HOLD_WATERMARK),
                 awaited=own_keys,
             )
+        self._plan_offered = ""
         self._eager = self._copies_input or self._held is not None or self._read is not None or self._gives_key
+        self._eager = self._eager or self._marks
         arm_from_environment()
         self._store = open_store(plan.config, job_identity(plan))
         self._observation = Observation(
@@ -137,7 +152,7 @@ class AgentOperator(KeyedProcessFunction):
         )
         self._engine = Engine(
             plan,
-            FlinkKeyedState(runtime_context),
+            state,
             self._scope,
             self._timers,
             clock,
@@ -146,6 +161,8 @@ class AgentOperator(KeyedProcessFunction):
             store=self._store,
             watch=self._observation.observer,
             registry=registry,
+            archive=self._archive(runtime_context, state),
+            updates=self._new_updates(),
             parallelism=parallelism_of(runtime_context),
         )
         if self._engine.external is not None:
@@ -158,6 +175,28 @@ class AgentOperator(KeyedProcessFunction):
             built_in = BuiltInMetrics(self._engine, self._observation, self._lag_ms)
             self._report = MetricsReport(group, built_in, self._engine.metrics, threaded=threaded)
         self._look = 0 if self._report is None else self._report.samples
+
+    def _archive(self, context: RuntimeContext, state: FlinkKeyedState) -> PlanArchive | None:
+        kept = self._plan.config.get(AgentOptions.PLAN_VERSIONS_KEPT)
+        if self._homes is None or not kept:
+            return None
+        subtask, parallelism, number = key_group_layout(context)
+        groups = KeyGroups(self._homes, number, threaded=not self._copies_input)
+        return PlanArchive(state.plans, self._scope, groups, groups.owned(subtask, parallelism), kept)
+
+    def _new_updates(self) -> PlanUpdates | None:
+        if self._updates is None:
+            return None
+        return PlanUpdates(None) if self._updates == "stream" else PlanUpdates.of(self._updates)
+
+    def process_plan(self, text: str, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        """A plan has come, under the synthetic key of one key group; it comes for each of them."""
+        engine = self._engine
+        self._timers.service = ctx.timer_service()
+        if text != self._plan_offered and engine.updates is not None:
+            self._plan_offered = text
+            engine.updates.offer(text, "the stream of plans")
+        return self._emissions()
 
     def close(self) -> None:
         engine = self.__dict__.pop("_engine", None)
@@ -327,7 +366,9 @@ class AgentOperator(KeyedProcessFunction):
         # What this callback emits goes with the watermark that downstream knows already; word of progress follows.
         known = NO_WATERMARK if held is None else held.emitted
         row = self._layout.row
-        if self._gives_key:
+        if self._marks:
+            emitted = [row((run.version.digest, value), run.timestamp, known) for value, run in effects.take_outputs()]
+        elif self._gives_key:
             emitted = [row((run.key, value), run.timestamp, known) for value, run in effects.take_outputs()]
         else:
             emitted = [row(value, run.timestamp, known) for value, run in effects.take_outputs()]
