@@ -23,6 +23,8 @@ STRUCTURED = "~structured"
 COVERED = "~covered"
 
 _MOST_COVERED = 1000
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""What a datetime can say. Flink's sources give records without a timestamp the least number there is."""
 
 
 def document_of(
@@ -30,7 +32,8 @@ def document_of(
 ) -> Document:
     """A new item."""
     text, structured = _text(value)
-    time = now_ms if to.time_ms is None else to.time_ms
+    known = to.time_ms is not None and _FIRST_MS <= to.time_ms <= _LAST_MS
+    time = to.time_ms if known else now_ms
     own: dict[str, Any] = {
         PARTITION: to.partition,
         VERSION: version,

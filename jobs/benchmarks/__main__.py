@@ -12,6 +12,11 @@ if sys.argv[1:2] == ["cel"]:
 
     sys.exit(main(sys.argv[2:]))
 
+if sys.argv[1:2] == ["memory"]:
+    from jobs.benchmarks.long_term_memory import main
+
+    sys.exit(main(sys.argv[2:]))
+
 from jobs.benchmarks.cli import main
 
 sys.exit(main())

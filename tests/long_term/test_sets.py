@@ -95,9 +95,10 @@ def test_times_of_an_item(path):
     assert (last.value, last.additional_metadata, last.covers_from) == ("at six", {"sure": True}, at(5000))
 
 
-def test_without_event_time_an_item_covers_the_time_it_was_added(path):
+@pytest.mark.parametrize("timestamp", [None, -(2**63), 2**63 - 1])
+def test_without_event_time_an_item_covers_the_time_it_was_added(path, timestamp):
     memory = harness(path)
-    does(memory, "ann", "aadd", "now")
+    does(memory, "ann", "aadd", "now", timestamp=timestamp)
     (item,) = does(memory, "ann", "aget")
     assert item.covers_from == item.covers_to == item.created_at
 
