@@ -57,7 +57,7 @@ from flink_agents_py.memory_events import (
     ShortTermReadEvent,
     ShortTermWriteEvent,
 )
-from flink_agents_py.plan import AgentPlan, PythonFunction
+from flink_agents_py.plan import AgentPlan, PlanFile, PythonFunction
 from flink_agents_py.policies import RetryPolicy, Timeouts
 from flink_agents_py.resources.base import Resource, ResourceDescriptor, ResourceType, SerializableResource
 from flink_agents_py.resources.chat_models import (
@@ -132,6 +132,7 @@ __all__ = [
     "MessageRole",
     "OutputEvent",
     "OutputSchema",
+    "PlanFile",
     "Prompt",
     "PythonFunction",
     "ReActAgent",

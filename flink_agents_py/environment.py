@@ -40,6 +40,7 @@ class AgentBuilder(ABC):
         side_outputs: Mapping[str, Any] | None = None,
         key_selector: Callable[[Any], Any] | None = None,
         key_type: Any = None,
+        updates: Any = None,
     ) -> Self:
         """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here.
 
@@ -52,6 +53,8 @@ class AgentBuilder(ABC):
             key_selector: of a second agent: the key of its inputs. Without it, they have the key of the run they come
                 from.
             key_type: of what ``key_selector`` returns.
+            updates: new versions of the agent's plan while the job runs: a :class:`PlanFile` or the path of one; on
+                Flink also a ``DataStream`` of plan JSON. A run that begins after an update is under the new plan.
         """
 
     def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> Any:  # noqa: ARG002

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.events import Event, InputEvent, OutputEvent, reference_of
 from flink_agents_py.plan.signature import function_of
-from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, OnError, RetryPolicy, Timeouts
+from flink_agents_py.policies import NO_RETRY, NO_TIMEOUTS, RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.versions import PlanVersion
@@ -30,7 +30,7 @@ class Route:
         self.call = call
         self.event_class: type[Event] | None = None
         self.config: dict[str, Any] = {}
-        self.on_error: OnError = "fail"
+        self.on_error: str = "fail"  # or, of a missing action, what plan.on-missing-action says
         self.retry: RetryPolicy = NO_RETRY
         self.timeouts: Timeouts = NO_TIMEOUTS
 

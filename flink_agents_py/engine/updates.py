@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flink_agents_py.engine.memories import Memories
     from flink_agents_py.engine.versions import PlanVersions
     from flink_agents_py.external.filewatch import FileWatch
+    from flink_agents_py.plan.updates import PlanFile
 
 log = logging.getLogger("flink_agents_py.engine")
 
@@ -37,6 +38,11 @@ class PlanUpdates:
         self._watch = watch
         self._trust_pickled = trust_pickled
         self._looked_back = watch is not None
+
+    @classmethod
+    def of(cls, file: PlanFile) -> PlanUpdates:
+        """Those of a file."""
+        return cls(file.watch(), trust_pickled=file.trust_pickled)
 
     def attach(self, engine: Engine, versions: PlanVersions, memories: Memories) -> None:
         """Serve an engine."""

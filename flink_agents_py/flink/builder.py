@@ -12,6 +12,7 @@ from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, OutputTag
 
+from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.driver import DEAD_LETTERS
 from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.tracebacks import in_words, trim
@@ -19,18 +20,21 @@ from flink_agents_py.environment import AgentBuilder
 from flink_agents_py.errors import PipelineError
 from flink_agents_py.external.stage import ActionStage, ActionStreams
 from flink_agents_py.external.tags import ACTION_AUDIT, ACTION_RESULTS, EXTERNAL_TAGS
-from flink_agents_py.flink.key_groups import KeyGroups, groups_of, kind_of
+from flink_agents_py.flink.key_groups import KeyGroups, groups_of, homes_of, kind_of
 from flink_agents_py.flink.keyed_input import KeyedInput
 from flink_agents_py.flink.layout import HeldLayout, PlainLayout, without_watermark
 from flink_agents_py.flink.operator import AgentOperator
+from flink_agents_py.flink.plan_stream import TwoInputs, to_all_groups
 from flink_agents_py.flink.table import table_of_stream, type_of_schema
 from flink_agents_py.flink.types import check_carried, type_information
 from flink_agents_py.observe.destinations import EVENT_LOG_TAG
 from flink_agents_py.observe.observation import side_output_of_log
 from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.plan.updates import PlanFile, plan_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pyflink.table import Schema, Table
 
@@ -54,6 +58,7 @@ class _Applied:
     key_type: TypeInformation
     tags: dict[str, TypeInformation]
     read: Callable[[Any], Any] | None
+    updates: PlanFile | DataStream | None = None
 
 
 class FlinkBuilder(AgentBuilder):
@@ -87,6 +92,7 @@ class FlinkBuilder(AgentBuilder):
         side_outputs: Mapping[str, Any] | None = None,
         key_selector: Callable[[Any], Any] | None = None,
         key_type: Any = None,
+        updates: PlanFile | str | Path | DataStream | None = None,
     ) -> FlinkBuilder:
         """See the base class; get the side outputs with :meth:`side_output` after ``to_datastream``."""
         if self._output is not None:
@@ -117,14 +123,16 @@ class FlinkBuilder(AgentBuilder):
         )
         job_identity(plan)  # what it would refuse on the workers, it refuses here
         tags = {tag: type_information(declared) for tag, declared in (side_outputs or {}).items()}
-        if any(action.on_error == "dead_letter" for action in plan.actions.values()):
+        policies = {plan.config.get(AgentOptions.PLAN_ON_MISSING_ACTION)}
+        if updates is not None or "dead_letter" in policies.union(each.on_error for each in plan.actions.values()):
             tags.setdefault(DEAD_LETTERS, Types.PICKLED_BYTE_ARRAY())
         if plan.external is not None:
             for tag in EXTERNAL_TAGS:
                 tags.setdefault(tag, Types.PICKLED_BYTE_ARRAY())
         if side_output_of_log(plan.config):
             tags.setdefault(EVENT_LOG_TAG, Types.STRING())
-        self._applied.append(_Applied(plan, selector, kind, tags, read))
+        source = updates if isinstance(updates, DataStream) else plan_file(updates)
+        self._applied.append(_Applied(plan, selector, kind, tags, read, source))
         return self
 
     def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> ActionStreams:
@@ -138,12 +146,14 @@ class FlinkBuilder(AgentBuilder):
             events=events,
         )
 
-    def to_datastream(self, output_type: Any = None) -> DataStream:
+    def to_datastream(self, output_type: Any = None, *, plan_version: bool = False) -> DataStream:
         """The outputs of the last agent, as ``output_type``.
 
         Args:
             output_type: ``TypeInformation`` or Python type; default: any value, pickled. Rows may be sent as ``Row``,
                 tuple, list, or dict with the names of the columns.
+            plan_version: give pairs ``(version, output)``: the version of the plan that the run which sent it was
+                under, for agents with ``updates``.
         """
         if not self._applied:
             raise PipelineError(
@@ -161,11 +171,24 @@ class FlinkBuilder(AgentBuilder):
             stream = self._run(
                 stream,
                 applied,
-                type_information(output_type if following is None else None),
+                self._declared(output_type, plan_version) if following is None else type_information(None),
+                marks=plan_version and following is None,
                 gives_key=following is not None and following.key_selector is None,
             )
         self._output = stream
         return stream
+
+    def _declared(self, output_type: Any, plan_version: bool) -> TypeInformation:
+        declared = type_information(output_type)
+        if not plan_version:
+            return declared
+        if self._applied[-1].updates is None:
+            raise PipelineError(
+                "there is only one version of the agent's plan",
+                where="to_datastream(..., plan_version=True)",
+                fix="ask for versions where the agent has updates: .apply(agent, updates=...)",
+            )
+        return Types.TUPLE([Types.STRING(), declared])
 
     def to_table(self, schema: Schema | None = None, output_type: Any = None, *, rowtime: str = "rowtime") -> Table:
         """The outputs of the last agent as an insert-only table.
@@ -215,7 +238,9 @@ class FlinkBuilder(AgentBuilder):
 
     # --- one agent --------------------------------------------------------------------------------------------------
 
-    def _run(self, stream: DataStream, applied: _Applied, declared: TypeInformation, *, gives_key: bool) -> DataStream:
+    def _run(
+        self, stream: DataStream, applied: _Applied, declared: TypeInformation, *, gives_key: bool, marks: bool
+    ) -> DataStream:
         environment, plan = self._environment, applied.plan
         name = plan.agent_name
         uid = f"flink-agents-py:{name}"
@@ -247,6 +272,13 @@ class FlinkBuilder(AgentBuilder):
             keys = keyed_input.start_keys
         else:
             keyed = stream.key_by(selector, key_type=applied.key_type)
+        homes = homes_of(kind, environment.stream_environment, threaded=environment.threaded)
+        if applied.updates is not None and homes is None:
+            raise PipelineError(
+                f"plans cannot be exchanged for keys of type {applied.key_type} in this execution mode",
+                where=".apply(..., updates=...)",
+                fix="use a STRING, LONG or pickled key",
+            )
         operator = AgentOperator(
             plan.to_json(),
             uuid4().hex,
@@ -255,11 +287,20 @@ class FlinkBuilder(AgentBuilder):
             event_time=self._event_time,
             start_keys=keys,
             beats=beats,
+            homes=homes,
+            updates="stream" if isinstance(applied.updates, DataStream) else applied.updates,
+            marks=marks,
             restored=environment.restores,
             read=applied.read,
             gives_key=gives_key,
         )
-        main = keyed.process(operator, output_type=layout.row_type).name(f"agent {name}").uid(uid)
+        if isinstance(applied.updates, DataStream):
+            groups = KeyGroups(homes, groups_of(environment.stream_environment), threaded=environment.threaded)
+            plans = to_all_groups(applied.updates, applied.key_type, groups, uid)
+            main = keyed.connect(plans).process(TwoInputs(operator), output_type=layout.row_type)
+        else:
+            main = keyed.process(operator, output_type=layout.row_type)
+        main = main.name(f"agent {name}").uid(uid)
         for tag, side in sides.items():
             # All of them, now: PyFlink drops an output to a tag nobody asked for into the main stream.
             output = self._finished(main.get_side_output(OutputTag(tag, side.row_type)), side, f"{uid}:{tag}")

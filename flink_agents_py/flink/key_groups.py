@@ -22,6 +22,7 @@ from pyflink.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from pyflink.java_gateway import get_gateway
 
 from flink_agents_py.errors import PipelineError
+from flink_agents_py.flink.internals import java_key
 
 MARK = "\0flink-agents-py\0"
 """How synthetic text keys begin."""
@@ -78,8 +79,8 @@ class KeyGroups:
         return self.synthetic[self.group_of(key)]
 
     def handle_of(self, key: Any) -> Any:
-        """The key as the state backend of process mode has it."""
-        return Row(key)
+        """The key as the state backend has it."""
+        return java_key(self.encoded(key)) if self.threaded else Row(key)
 
     def pack(self, key: Any) -> str:
         """``key`` as text. Pickled keys keep their bytes: an equal key with other bytes is another one to Flink."""
@@ -129,6 +130,20 @@ def check_assignment(groups: KeyGroups) -> None:
             where="from_datastream(...)",
             fix="use a version of apache-flink this package supports, or pass event_time=False in thread mode",
         )
+
+
+def homes_of(kind: str | None, env: Any, *, threaded: bool) -> str | None:
+    """The kind again, if operators can keep what belongs to a key group under a synthetic key of it.
+
+    In thread mode they cannot for INT: what Python hands to Java is a LONG, which is another key.
+    """
+    if kind is None or (threaded and kind == "int"):
+        return None
+    try:
+        check_assignment(KeyGroups(kind, groups_of(env), threaded=threaded))
+    except PipelineError:
+        return None
+    return kind
 
 
 def may_be_synthetic(key: Any) -> bool:

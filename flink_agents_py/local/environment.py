@@ -12,9 +12,11 @@ from flink_agents_py.external.stage import ActionRecords, ActionStage
 from flink_agents_py.external.tags import ACTION_AUDIT, ACTION_RESULTS, DEAD_LETTERS
 from flink_agents_py.local.runner import LocalRunner
 from flink_agents_py.plan.plan import AgentPlan
+from flink_agents_py.plan.updates import PlanFile, plan_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from flink_agents_py.agent import Agent
     from flink_agents_py.external.registry import ActionRegistry
@@ -44,7 +46,7 @@ class ListBuilder(AgentBuilder):
     def __init__(self, environment: LocalAgentsEnvironment, inputs: Iterable[Any]) -> None:
         self._environment = environment
         self._inputs = inputs
-        self._agents: list[tuple[AgentPlan, Callable[[Any], Any] | None]] = []
+        self._agents: list[tuple[AgentPlan, Callable[[Any], Any] | None, PlanFile | None]] = []
         self._outputs: list[dict[Any, Any]] | None = None
         self._side_outputs: dict[str, list[Any]] = {}
 
@@ -56,6 +58,7 @@ class ListBuilder(AgentBuilder):
         side_outputs: Mapping[str, Any] | None = None,  # noqa: ARG002 - lists need no types declared
         key_selector: Callable[[Any], Any] | None = None,
         key_type: Any = None,  # noqa: ARG002
+        updates: PlanFile | str | Path | None = None,
     ) -> ListBuilder:
         if self._outputs is not None:
             raise PipelineError(
@@ -71,7 +74,7 @@ class ListBuilder(AgentBuilder):
             shared_registries=self._environment.shared_registries,
         )
 
-        self._agents.append((plan, key_selector))
+        self._agents.append((plan, key_selector, plan_file(updates)))
         return self
 
     def execute_actions(self, registry: ActionRegistry, *, name: str = "ExternalActions") -> ActionRecords:
@@ -103,10 +106,10 @@ class ListBuilder(AgentBuilder):
                 "there is no agent to run", where="from_list(...)", fix="call .apply(agent) before asking for outputs"
             )
         inputs: Iterable[tuple[Any, Any, int | None]] = _keyed(self._inputs)
-        for plan, key_selector in self._agents:
+        for plan, key_selector, updates in self._agents:
             if key_selector is not None:
                 inputs = [(key_selector(value), value, timestamp) for _, value, timestamp in inputs]
-            with LocalRunner(plan) as runner:
+            with LocalRunner(plan, updates) as runner:
                 inputs = [(run.key, output, run.timestamp) for output, run in runner.run(inputs)]
                 for tag, value, _ in runner.engine.effects.take_side_outputs():
                     self._side_outputs.setdefault(tag, []).append(value)

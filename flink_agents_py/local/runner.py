@@ -10,6 +10,7 @@ from flink_agents_py.config import AgentOptions
 from flink_agents_py.engine.engine import Engine
 from flink_agents_py.engine.identity import job_identity
 from flink_agents_py.engine.unfinished import END_OF_INPUT, RESUME_AT_END
+from flink_agents_py.engine.updates import PlanUpdates
 from flink_agents_py.host.clock import SystemClock
 from flink_agents_py.host.executor import BackgroundExecutor
 from flink_agents_py.local.ports import KeyedStore, TimerQueue
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
     from flink_agents_py.engine.run import Run
     from flink_agents_py.plan.plan import AgentPlan
+    from flink_agents_py.plan.updates import PlanFile
 
 
 class LocalRunner:
     """One subtask without Flink. Use it as a context manager; closing it stops the background threads."""
 
-    def __init__(self, plan: AgentPlan) -> None:
+    def __init__(self, plan: AgentPlan, updates: PlanFile | None = None) -> None:
         self._plan = plan
         self._store = KeyedStore()
         self._timers = TimerQueue(self._store)
@@ -43,6 +45,7 @@ class LocalRunner:
             self._executor,
             store=self._records,
             watch=self._observation.observer,
+            updates=None if updates is None else PlanUpdates.of(updates),
         )
         self._observation.attach(self.engine)
         if self.engine.external is not None:

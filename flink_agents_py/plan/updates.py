@@ -41,6 +41,11 @@ class PlanFile:
         return FileWatch(str(Path(self.path).absolute()), self.interval_s, "plans")
 
 
+def plan_file(updates: PlanFile | str | Path | None) -> PlanFile | None:
+    """What ``apply(..., updates=...)`` was given, where it is a file."""
+    return PlanFile(updates) if isinstance(updates, (str, Path)) else updates
+
+
 def read_update(text: str, current: AgentPlan, config: AgentConfiguration, *, trust_pickled: bool) -> AgentPlan:
     """A new version of ``current``, checked as far as that is possible before a run begins under it.
 

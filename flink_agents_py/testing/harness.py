@@ -140,7 +140,7 @@ class AgentHarness:
 
     def _new_updates(self) -> PlanUpdates | None:
         if isinstance(self._updates, PlanFile):
-            return PlanUpdates(self._updates.watch(), trust_pickled=self._updates.trust_pickled)
+            return PlanUpdates.of(self._updates)
         return None if self._updates is None else PlanUpdates(None)
 
     # --- what went in and came out ----------------------------------------------------------------------------------
