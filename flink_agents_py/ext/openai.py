@@ -7,9 +7,10 @@ the calls a second of the default one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import Field, SecretStr
 
 from flink_agents_py.errors import ModelRequestError
 from flink_agents_py.ext.openai_format import response_format, to_answer, to_messages, to_tools
@@ -55,6 +56,7 @@ class OpenAIClients:
             self._arguments["base_url"] = base_url
         if headers:
             self._arguments["default_headers"] = headers
+        self._loaded = False
         self._sync: Any = None
         self._async: LoopBound[Any] = LoopBound(self._make_async, lambda client: client.close())
 
@@ -67,7 +69,9 @@ class OpenAIClients:
 
     async def asynchronous(self) -> Any:
         """The asyncio client of the running loop."""
-        await SDK.aload()
+        if not self._loaded:
+            await SDK.aload()
+            self._loaded = True
         return self._async.get()
 
     def close(self) -> None:
@@ -101,8 +105,6 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
     api_base_url: str | None = None
     default_headers: dict[str, str] = Field(default_factory=dict)
 
-    _clients: OpenAIClients | None = PrivateAttr(default=None)
-
     def supports_native_structured_output(self, effective_model: str | None) -> bool:  # noqa: ARG002
         """All servers of the protocol are asked; one that refuses is asked again by prompt."""
         return True
@@ -113,16 +115,14 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
 
     def close(self) -> None:
         """Close the clients."""
-        if self._clients is not None:
-            self._clients.close()
-            self._clients = None
+        clients: OpenAIClients | None = vars(self).pop("clients", None)
+        if clients is not None:
+            clients.close()
 
-    @property
+    @cached_property
     def clients(self) -> OpenAIClients:
         """The SDK's clients."""
-        if self._clients is None:
-            self._clients = self._make_clients()
-        return self._clients
+        return self._make_clients()
 
     def _make_clients(self) -> OpenAIClients:
         return OpenAIClients(

@@ -156,6 +156,9 @@ class BaseChatModelSetup(ModelResource):
             self._prompt = self.prompt
         elif self.prompt is not None and (self.prompt in context.names(ResourceType.PROMPT) or not servers):
             self._prompt = context.get_resource(self.prompt, ResourceType.PROMPT)
+        # Pydantic takes a long way to private attributes, and each chat asks for a dozen: from here on they are found
+        # in the instance itself.
+        vars(self).update(self.__pydantic_private__ or {})
 
     @property
     def is_async(self) -> bool:
@@ -237,20 +240,23 @@ class BaseChatModelSetup(ModelResource):
         **kwargs: Any,
     ) -> ChatMessage:
         """One answer; prompt and tools included, structured if there is a schema and the service can do it."""
-        connection = self._opened()
-        remote = await self._remote_prompt(prompt_args)
+        connection, tools, remote = self._opened(), list(self._tools.values()), None
+        if self._servers:
+            remote = await self._remote_prompt(prompt_args)
+            tools += await self._remote_tools()
         return self._answered(
             await connection.achat(
                 self._prompted(messages, prompt_args, remote),
-                tools=[*self._tools.values(), *await self._remote_tools()],
+                tools=tools,
                 **self._options(output_schema, kwargs),
             )
         )
 
     def _opened(self) -> Any:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             raise RuntimeError(f"{type(self).__name__} was not opened: get it by ctx.get_resource")
-        return self._connection
+        return connection
 
     def _options(self, schema: OutputSchema | None, kwargs: dict[str, Any]) -> dict[str, Any]:
         # A connection of before output schemas existed does not know the word.

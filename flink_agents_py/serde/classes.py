@@ -42,6 +42,18 @@ def is_importable(cls: type) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096)
+def reference_of(cls: type) -> dict[str, Any] | None:
+    """The part of a document that refers to a class which can be imported, not to be changed; ``None`` for others."""
+    return {"c": class_name(cls)} if is_importable(cls) else None
+
+
+@lru_cache(maxsize=4096)
+def fields_of(cls: type[BaseModel]) -> frozenset[str]:
+    """Names of the fields of a model."""
+    return frozenset(cls.model_fields)
+
+
 def find_class(document: dict[str, Any], base: type) -> Any:
     """The class a document refers to: ``{"c": name}``, with ``"b"`` if it was pickled by value.
 

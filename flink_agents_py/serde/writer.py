@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from flink_agents_py.errors import EncodeError
 from flink_agents_py.serde import pickles
-from flink_agents_py.serde.classes import class_name, is_importable, kind_of, other_attributes, version_of
+from flink_agents_py.serde.classes import class_name, fields_of, kind_of, other_attributes, reference_of, version_of
 from flink_agents_py.serde.text import MAX_DEPTH, TAG, dumps, has_plain_keys, is_unicode
 
 _BIG = 1 << 2048  # far below what any setting of sys.set_int_max_str_digits refuses to print or parse
@@ -101,13 +101,16 @@ class Writer:
         out: list[Any] = []
         try:
             for item in value:
-                out.append(self._plain(item))  # noqa: PERF401 -- its length is the path of an error
+                plain = item if type(item) is str and item.isascii() else self._plain(item)
+                out.append(plain)  # noqa: PERF401 -- its length is the path of an error
         except UnencodableError as problem:
             problem.trail.append((id(value), f"[{len(out)}]"))
             raise
         return out
 
     def _on_dict(self, value: Any) -> Any:
+        if not value:
+            return {}
         if not has_plain_keys(value) or not all(map(is_unicode, value)):
             return {TAG: "dict", "v": self._pairs(value)}
         return self._fields(value, value)
@@ -131,7 +134,8 @@ class Writer:
         name = ""
         try:
             for name, item in fields.items():
-                out[name] = self._plain(item)
+                # What most fields are goes without a call.
+                out[name] = item if item is None or (type(item) is str and item.isascii()) else self._plain(item)
         except UnencodableError as problem:
             problem.trail.append((id(owner), f".{name}" if name.isidentifier() else f"[{_short(name)}]"))
             raise
@@ -187,7 +191,7 @@ class Writer:
         cls = type(value)
         if isinstance(value, Flag) and value.name not in cls.__members__:  # several flags, or none
             return {TAG: "flag", **self._reference(cls), "v": value.value}
-        return {TAG: "enum", **self._reference(cls), "v": value.name}
+        return {TAG: "enum", **self._reference(cls), "v": value._name_}
 
     def _on_data(self, value: Any) -> Any:
         names = [field.name for field in dataclasses.fields(value)]
@@ -205,11 +209,12 @@ class Writer:
         return self._document("named", value, dict(zip(value._fields, value, strict=True)))
 
     def _on_model(self, value: Any) -> Any:
-        known = type(value).model_fields
-        fields = {name: item for name, item in value.__dict__.items() if name in known}
+        known, fields = fields_of(type(value)), value.__dict__
+        if fields.keys() != known:
+            fields = {name: item for name, item in fields.items() if name in known}
         document = self._document("model", value, fields)
-        if len(value.model_fields_set) != len(fields):
-            document["s"] = sorted(value.model_fields_set)
+        if len(value.__pydantic_fields_set__) != len(fields):
+            document["s"] = sorted(value.__pydantic_fields_set__)
         if value.__pydantic_extra__ is not None:
             # A user chooses these names: they need the care for odd keys.
             document["e"] = self._on_dict(value.__pydantic_extra__)
@@ -235,9 +240,10 @@ class Writer:
         return document
 
     def _reference(self, cls: type) -> dict[str, Any]:
+        known = reference_of(cls)
+        if known is not None:
+            return known
         name = class_name(cls)
-        if is_importable(cls):
-            return {"c": name}
         if not self._allow_pickle:
             raise UnencodableError(
                 f"class {name} cannot be imported by another process",
