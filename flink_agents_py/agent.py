@@ -58,6 +58,8 @@ class AddedAction:
     name: str
     func: Any
     marker: ActionMarker
+    place: str | None = None
+    """Where it is declared, if that is a file: ``agents.yaml:12:9 (...)``."""
 
 
 def action(

@@ -21,9 +21,11 @@ from flink_agents_py.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from typing_extensions import Self
 
+    from flink_agents_py.declarative.loader import AgentFiles
     from flink_agents_py.external.registry import ActionRegistry
     from flink_agents_py.resources.base import ResourceDescriptor, ResourceType, SerializableResource
 
@@ -34,7 +36,7 @@ class AgentBuilder(ABC):
     @abstractmethod
     def apply(
         self,
-        agent: Agent,
+        agent: Agent | str,
         *,
         agent_name: str | None = None,
         side_outputs: Mapping[str, Any] | None = None,
@@ -42,7 +44,7 @@ class AgentBuilder(ABC):
         key_type: Any = None,
         updates: Any = None,
     ) -> Self:
-        """Run ``agent`` over the input; it is compiled here, and every mistake in it is raised here.
+        """Run ``agent``, or the one of that name in a loaded file, over the input; its mistakes are raised here.
 
         A second agent on the builder takes the outputs of the first as its inputs, and so on.
 
@@ -89,6 +91,7 @@ class AgentsExecutionEnvironment(ABC):
     def __init__(self) -> None:
         self._config = AgentConfiguration.load()
         self._resources = Agent()
+        self._files: AgentFiles | None = None
 
     @staticmethod
     def get_execution_environment(env: Any = None, t_env: Any = None) -> AgentsExecutionEnvironment:
@@ -120,6 +123,48 @@ class AgentsExecutionEnvironment(ABC):
         """Let all agents of this environment call the external actions of a registry, beside those of their own."""
         self._resources.add_action_registry(registry)
         return self
+
+    def load_yaml(
+        self, paths: str | Path | Iterable[str | Path], *, values: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Load agents from one or more YAML files; then ``.apply("name")`` applies one of them.
+
+        Resources and actions beside ``agents:`` are shared: with all agents of this environment, those of files that
+        are loaded before and after among them.
+
+        Args:
+            values: what ``${name}`` in the files stands for: an address, a path, a number. Without it such texts stay.
+
+        Raises:
+            AgentFileError: something in a file is wrong; it says in which line and column. Nothing is loaded then.
+        """
+        from flink_agents_py.declarative.loader import AgentFiles
+
+        files = self._files or AgentFiles()
+        shared = files.load(paths, values, taken=self._resources.resources)
+        self._files = files
+        for name, kind, resource in shared.resources:
+            self.add_resource(name, kind, resource)
+        for registry in shared.registries:
+            self.add_action_registry(registry)
+        return self
+
+    @property
+    def declared_agents(self) -> list[str]:
+        """Names of the agents of loaded files."""
+        return [] if self._files is None else self._files.names
+
+    def named_agent(self, agent: Agent | str, agent_name: str | None = None) -> tuple[Agent, str | None]:
+        """The agent that is to be applied, and its name in the plan; builders call it.
+
+        Raises:
+            AgentDefinitionError: no file that was loaded has an agent of that name.
+        """
+        if not isinstance(agent, str):
+            return agent, agent_name
+        from flink_agents_py.declarative.loader import AgentFiles
+
+        return (self._files or AgentFiles()).make(agent), agent_name or agent
 
     @property
     def shared_registries(self) -> list[ActionRegistry]:

@@ -116,6 +116,12 @@ class FunctionNotFoundError(FlinkAgentsError):
     code = "FA109"
 
 
+class AgentFileError(AgentDefinitionError):
+    """A file of agents (YAML) is malformed, or says what cannot be; ``where`` has the file, line and column."""
+
+    code = "FA110"
+
+
 # --- FA2xx: values that travel or are stored ------------------------------------------------------------------------
 
 

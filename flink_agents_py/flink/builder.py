@@ -86,7 +86,7 @@ class FlinkBuilder(AgentBuilder):
 
     def apply(
         self,
-        agent: Agent,
+        agent: Agent | str,
         *,
         agent_name: str | None = None,
         side_outputs: Mapping[str, Any] | None = None,
@@ -114,6 +114,7 @@ class FlinkBuilder(AgentBuilder):
         else:
             selector, read, kind = key_selector, None, key_type_of(key_selector, key_type)
         environment = self._environment
+        agent, agent_name = environment.named_agent(agent, agent_name)
         plan = AgentPlan.from_agent(
             agent,
             environment.get_config(),

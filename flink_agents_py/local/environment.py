@@ -52,7 +52,7 @@ class ListBuilder(AgentBuilder):
 
     def apply(
         self,
-        agent: Agent,
+        agent: Agent | str,
         *,
         agent_name: str | None = None,
         side_outputs: Mapping[str, Any] | None = None,  # noqa: ARG002 - lists need no types declared
@@ -66,6 +66,7 @@ class ListBuilder(AgentBuilder):
                 where=".apply(...)",
                 fix="call .apply(...) before .to_list()",
             )
+        agent, agent_name = self._environment.named_agent(agent, agent_name)
         plan = AgentPlan.from_agent(
             agent,
             self._environment.get_config(),

@@ -49,7 +49,7 @@ def add_commands(groups: Any) -> None:
         help="actions, events, resources and external actions of a plan",
         description="Draws a plan. What actions send and use is read off their code, as far as it shows there.",
     )
-    show.add_argument("plan", metavar="PLAN", help="a plan file, or module:Agent of a class or object")
+    show.add_argument("plan", metavar="PLAN", help="a plan file, module:Agent of a class or object, or agents.yaml:agent")
     show.add_argument("--format", choices=("text", "mermaid", "svg", "json"), default="text", help="(%(default)s)")
     show.add_argument("--out", type=Path, metavar="FILE", help="where to write it, stdout if not given")
     show.add_argument("--trust", action="store_true", help="load functions that are pickled in the plan file")
@@ -108,14 +108,19 @@ def _show(options: argparse.Namespace) -> int:
 
 def _plan(name: str, *, trusted: bool) -> AgentPlan:
     from flink_agents_py.agent import Agent
+    from flink_agents_py.declarative.compiled import file_and_agent, plan_of_file
     from flink_agents_py.plan.plan import AgentPlan
 
+    declared = file_and_agent(name)
+    if declared is not None:
+        sys.path.insert(0, str(Path.cwd()))
+        return plan_of_file(*declared)
     path = Path(name)
     if path.exists():
         return AgentPlan.from_json(path.read_text(encoding="utf-8"), allow_pickled=trusted)
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise ConfigError(f"there is no file {name}", fix="give a plan file, or module:Agent")
+        raise ConfigError(f"there is no file {name}", fix="give a plan file, module:Agent, or agents.yaml:agent")
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = importlib.import_module(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.agent import Agent
 from flink_agents_py.config import AgentConfiguration
@@ -208,6 +208,10 @@ def _culprit(entries: dict[str, Entry], error: Exception) -> tuple[str, Exceptio
 # --- resources ------------------------------------------------------------------------------------------------------
 
 
+def _place_of(name: str, shared: Any) -> str:
+    return getattr(shared, "place", None) or f"environment.add_resource({name!r})"
+
+
 def _providers(
     declared: list[DeclaredResource],
     shared: SharedResources,
@@ -216,7 +220,7 @@ def _providers(
 ) -> Providers:
     own = {(item.type, item.name) for item in declared}
     everything = [
-        DeclaredResource(name, kind, given(instance), f"environment.add_resource({name!r})")
+        DeclaredResource(name, kind, given(instance), _place_of(name, instance))
         for kind, named in shared.items()
         for name, instance in named.items()
         if (kind, name) not in own

@@ -105,7 +105,7 @@ def declared_actions(agent: Agent, report: Callable[[FlinkAgentsError], None]) -
         except FlinkAgentsError as error:
             report(error)
     for name, added in agent.actions.items():
-        where = f"{type(agent).__qualname__}.add_action({name!r})"
+        where = added.place or f"{type(agent).__qualname__}.add_action({name!r})"
         if name in found:
             report(
                 DuplicateNameError(
@@ -133,7 +133,7 @@ def declared_resources(agent: Agent, report: Callable[[FlinkAgentsError], None])
         found[kind, name] = DeclaredResource(name, kind, make, where)
     for kind, named in agent.resources.items():
         for name, instance in named.items():
-            where = f"{type(agent).__qualname__}.add_resource({name!r})"
+            where = getattr(instance, "place", None) or f"{type(agent).__qualname__}.add_resource({name!r})"
             if (kind, name) in found:
                 report(
                     DuplicateNameError(
