@@ -102,7 +102,7 @@ class Writer:
         try:
             for item in value:
                 plain = item if type(item) is str and item.isascii() else self._plain(item)
-                out.append(plain)  # noqa: PERF401 -- its length is the path of an error
+                out.append(plain)  # one by one: its length is the path of an error
         except UnencodableError as problem:
             problem.trail.append((id(value), f"[{len(out)}]"))
             raise
@@ -209,7 +209,8 @@ class Writer:
         return self._document("named", value, dict(zip(value._fields, value, strict=True)))
 
     def _on_model(self, value: Any) -> Any:
-        known, fields = fields_of(type(value)), value.__dict__
+        cls: type = type(value)
+        known, fields = fields_of(cls), value.__dict__
         if fields.keys() != known:
             fields = {name: item for name, item in fields.items() if name in known}
         document = self._document("model", value, fields)
