@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "docs/external-actions.md"]  # whose examples are whole programs
+# Those whose examples are whole programs.
+PAGES = [ROOT / page for page in ("README.md", "docs/external-actions.md", "docs/memory-long-term.md")]
 EXAMPLES = [
     (page.stem, example)
     for page in PAGES
