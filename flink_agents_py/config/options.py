@@ -271,6 +271,21 @@ class AgentOptions:
         None,
         "Where on the workers the files are, flink-agents-py in the system's folder for temporary files if not given.",
     )
+    EVENT_LOG_MAX_FILE_SIZE = ConfigOption[int | None](
+        "event-log.max-file-size",
+        int,
+        None,
+        "From this size on a file of the event log is put aside and another one begun; never if not given.",
+        unit="bytes",
+        minimum=1,
+    )
+    EVENT_LOG_MAX_FILES = ConfigOption(
+        "event-log.max-files",
+        int,
+        10,
+        "Files of the event log that a subtask keeps, where they have a size; the oldest ones are deleted.",
+        minimum=2,
+    )
     EVENT_LOG_SIDE_OUTPUT = ConfigOption(
         "event-log.side-output",
         bool,

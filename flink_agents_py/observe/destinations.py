@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import glob
 import logging
 import re
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +34,16 @@ class FileDestination:
 
     The operator thread never waits for the disk: if lines come faster than it takes them, what is above 100,000 is
     dropped and counted.
+
+    Args:
+        max_bytes: from this size on the file is put aside, as one of :func:`parts_of`, and another one begun.
+        keep: how many files there may be then, this one included; the oldest ones are deleted.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_bytes: int | None = None, keep: int = 2) -> None:
         self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
         self.failures = 0
         """Lines lost: dropped, or refused by the disk."""
         self.lines: list[str] = []  # appended to by one thread, taken from the front by another
@@ -72,12 +80,23 @@ class FileDestination:
                 with self.path.open("ab") as file:
                     # Half a surrogate pair, in a key for instance, becomes the escape that JSON has for it.
                     file.write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))
+                    size = file.tell()
+                if self._max_bytes is not None and size >= self._max_bytes:
+                    self._put_aside()
             except OSError as error:
                 if not self.failures:
                     log.warning(
                         "the event log cannot be written to %s: %s; further failures are counted", self.path, error
                     )
                 self.failures += len(lines)
+
+    def _put_aside(self) -> None:
+        parts = parts_of(self.path)
+        number = int(parts[-1].name.split(".")[-2]) + 1 if parts else 1
+        with suppress(OSError):  # nothing is lost: the file grows on, and the next lines try again
+            self.path.rename(self.path.with_name(f"{self.path.stem}.{number:06}.jsonl"))
+            for old in parts[: max(0, len(parts) + 2 - self._keep)]:
+                old.unlink()
 
     def close(self) -> None:
         """Write the rest and let the thread end."""
@@ -127,6 +146,11 @@ class SideOutput:
     def close(self) -> None:
         if self._other is not None:
             self._other.close()
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files that hold what was in the file before, the oldest first; by name they come before it."""
+    return sorted(path.parent.glob(f"{glob.escape(path.stem)}.[0-9][0-9][0-9][0-9][0-9][0-9].jsonl"))
 
 
 def file_of(directory: str | None, agent: str, submission: str, subtask: int) -> Path:

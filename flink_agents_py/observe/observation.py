@@ -93,7 +93,11 @@ def _destination(
     kind = config.get(AgentOptions.EVENT_LOG_DESTINATION)
     chosen: FileDestination | LoggerDestination | None = None
     if kind == "file":
-        chosen = FileDestination(file_of(config.get(AgentOptions.EVENT_LOG_DIRECTORY), agent, submission, subtask))
+        chosen = FileDestination(
+            file_of(config.get(AgentOptions.EVENT_LOG_DIRECTORY), agent, submission, subtask),
+            max_bytes=config.get(AgentOptions.EVENT_LOG_MAX_FILE_SIZE),
+            keep=config.get(AgentOptions.EVENT_LOG_MAX_FILES),
+        )
     elif kind == "logger":
         chosen = LoggerDestination()
     return SideOutput(chosen) if config.get(AgentOptions.EVENT_LOG_SIDE_OUTPUT) else chosen

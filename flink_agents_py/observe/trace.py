@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flink_agents_py.errors import ConfigError
+from flink_agents_py.observe.destinations import parts_of
 from flink_agents_py.observe.ids import ids_of_paths
 
 OUTCOMES = ("failed", "dead-letter", "skipped", "unfinished", "finished")
@@ -114,7 +115,7 @@ class Trace:
 
 
 def log_files(paths: Iterable[Path]) -> list[Path]:
-    """The files themselves, and those ending in ``.jsonl`` in folders.
+    """The files themselves, each behind what was put aside of it, and those ending in ``.jsonl`` in folders.
 
     Raises:
         ConfigError: one does not exist.
@@ -124,10 +125,10 @@ def log_files(paths: Iterable[Path]) -> list[Path]:
         if path.is_dir():
             files += sorted(path.glob("*.jsonl"))
         elif path.exists():
-            files.append(path)
+            files += [*parts_of(path), path]
         else:
             raise ConfigError(f"there is no {path}", fix="give event log files, or the folder they are in")
-    return files
+    return list(dict.fromkeys(files))
 
 
 def read(files: Iterable[Path]) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ from flink_agents_py import (
 from flink_agents_py.engine.failures import message_of
 from flink_agents_py.engine.memory import TaskMemory
 from flink_agents_py.errors import ActionFailedError, ConfigError
-from flink_agents_py.observe.destinations import FileDestination, file_of
+from flink_agents_py.observe.destinations import FileDestination, file_of, parts_of
 from flink_agents_py.observe.levels import OFF, STANDARD, VERBOSE, Levels
+from flink_agents_py.observe.trace import log_files, read
 from flink_agents_py.serde.text import quote
 from flink_agents_py.testing import AgentHarness
 
@@ -242,6 +244,26 @@ def test_lines_of_several_attempts_go_to_one_file(tmp_path):
         destination.write(f'{{"attempt":{attempt}}}', None)
         destination.close()
     assert path.read_text() == '{"attempt":0}\n{"attempt":1}\n'
+
+
+def test_files_that_are_full_are_put_aside_and_the_trace_reads_the_newest_of_them_in_order(tmp_path):
+    def runs(config: dict, inputs: int) -> None:
+        environment = AgentsExecutionEnvironment.get_execution_environment()
+        for name, value in {"event-log.level": "STANDARD", "event-log.directory": str(tmp_path), **config}.items():
+            environment.get_config().set(name, value)
+        environment.from_list([{"key": "ann", "value": "x"} for _ in range(inputs)]).apply(Steps()).to_list()
+
+    path = file_of(str(tmp_path), "Steps", f"local-{os.getpid()}", 0)
+    for _ in range(5):
+        runs({"event-log.max-file-size": "1 b", "event-log.max-files": 3}, 2)
+    assert [part.name for part in parts_of(path)] == [f"{path.stem}.00000{number}.jsonl" for number in (4, 5)]
+    assert not path.exists()
+    runs({}, 1)
+    wanted = [*parts_of(path), path]
+    assert log_files([tmp_path]) == log_files([path]) == log_files(wanted[::-1]) == wanted
+    trace = read(wanted)
+    assert [len(run.actions) for run in trace.runs] == [6, 4]  # each job began at sequence 1
+    assert {run.outcome for run in trace.runs} == {"finished"}
 
 
 def test_message_of_an_error_without_str_does_not_fail_the_log():
