@@ -104,6 +104,8 @@ def run(options: argparse.Namespace) -> None:
     agents = AgentsExecutionEnvironment.get_execution_environment(env, t_env)
     agents.get_config().set("seconds", options.seconds)
     t_env.get_config().set("table.local-time-zone", "UTC")
+    # Otherwise the names by which a savepoint knows the steps of SQL depend on the parallelism.
+    t_env.get_config().set("table.exec.uid.generation", "ALWAYS")
     t_env.execute_sql(REVIEWS.format(path=options.input.resolve(), more=WATCHED if options.watch else ""))
     t_env.execute_sql(SUMS.format(path=options.output.resolve(), more=ROLLED if options.watch else ""))
     opinions = (

@@ -17,6 +17,11 @@ if sys.argv[1:2] == ["memory"]:
 
     sys.exit(main(sys.argv[2:]))
 
+if sys.argv[1:2] == ["scale"]:
+    from jobs.benchmarks.scale import main
+
+    sys.exit(main(sys.argv[2:]))
+
 from jobs.benchmarks.cli import main
 
 sys.exit(main())
