@@ -17,19 +17,21 @@ from uuid import UUID
 
 from flink_agents_py.serde.classes import kind_of
 
-Tree = dict[str, Any] | None
-"""What to take of a value: parts by name, ``None`` for all of it."""
+Path = tuple[str | int, ...]
 
-Problems = dict[tuple[str, ...], str]
+Tree = dict[str | int, Any] | None
+"""What to take of a value: parts by name or index, ``None`` for all of it."""
+
+Problems = dict[Path, str]
 """What could not be converted, by path, and why."""
 
 _AS_THEY_ARE = frozenset({str, bool, float, bytes, type(None), dt.datetime, dt.timedelta})
 _INT64 = 2**63
 
 
-def tree_of(paths: Iterable[tuple[str, ...]]) -> Tree:
+def tree_of(paths: Iterable[Path]) -> Tree:
     """All paths as one tree; what a path names wholly has no parts in it."""
-    root: dict[str, Any] = {}
+    root: dict[str | int, Any] = {}
     for path in paths:
         if not path:
             return None
@@ -44,24 +46,37 @@ def tree_of(paths: Iterable[tuple[str, ...]]) -> Tree:
     return root
 
 
-def part_of(fields: Mapping[Any, Any], tree: Tree, problems: Problems, path: tuple[str, ...] = ()) -> dict[str, Any]:
+def part_of(fields: Mapping[Any, Any], tree: Tree, problems: Problems, path: Path = ()) -> dict[str | int, Any]:
     """The parts of a map that ``tree`` names, converted. What cannot be is left out and noted in ``problems``."""
-    part: dict[str, Any] = {}
+    part: dict[str | int, Any] = {}
     for name in fields if tree is None else tree:
         if name not in fields:
             continue
         value = fields[name]
         below = None if tree is None else tree[name]
-        inner = None if below is None else fields_of(value)
+        inner = None if below is None else _parts_of(value, below)
         if inner is not None:
             part[name] = part_of(inner, below, problems, (*path, name))
             continue
         try:
             part[name] = converted(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            place = (*path, str(name))
+            place = (*path, name)
             problems[place] = str(error)
     return part
+
+
+def _parts_of(value: Any, wanted: Mapping[str | int, Any]) -> Mapping[Any, Any] | None:
+    """The fields of a value, and those of its items that are wanted: as keys of a map they are found as in a list."""
+    fields = fields_of(value)
+    indices = [index for index in wanted if type(index) is int]
+    if not indices or isinstance(value, Mapping) or not _is_sequence(value):
+        return fields
+    return {**(fields or {}), **{index: value[index] for index in indices if index < len(value)}}
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or _kind(type(value)) == "row"
 
 
 def _kind(cls: Any) -> str:

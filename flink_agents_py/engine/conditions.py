@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.engine.condition_values import Tree, part_of, tree_of
+from flink_agents_py.engine.condition_values import Problems, Tree, part_of, tree_of
 from flink_agents_py.errors import ConditionError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Conditions:
         if found is not None:
             return found
         table = self._tables.get(event_type, self._table_of_others)
-        problems: dict[tuple[str, ...], str] = {}
+        problems: Problems = {}
         variables: dict[str, Any] = {"type": event_type}
         if table.reads_id:
             variables["id"] = str(event.id)
@@ -157,11 +157,11 @@ class Conditions:
         return _Table(entries)
 
     @staticmethod
-    def _refuse_unread(test: _Test, problems: dict[tuple[str, ...], str]) -> None:
+    def _refuse_unread(test: _Test, problems: Problems) -> None:
         for path in test.condition.paths:
             for place, problem in problems.items():
                 if place[: len(path)] == path:
-                    raise TypeError(f"attribute {'.'.join(place)}: {problem}")
+                    raise TypeError(f"attribute {'.'.join(map(str, place))}: {problem}")
 
     def _failed(self, test: _Test, event: Event, run: Run, error: Exception) -> None:
         what = f"the trigger condition {test.condition.source!r} failed: {_in_words(error)}"

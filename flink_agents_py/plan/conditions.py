@@ -39,7 +39,7 @@ _OLDEST_PYTHON = (3, 11)
 _AT = re.compile(r"ERROR: <input>:(\d+):(\d+): (?:Syntax error: )?(.*)")
 _EXPECTED = re.compile(r" expecting \{.*", re.DOTALL)
 
-Path = tuple[str, ...]
+Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ class _Reader:
         return 3
 
     def _path(self, number: int) -> Path:
-        """Names and literal keys that follow, up to what has to be evaluated."""
-        path: list[str] = []
+        """Names, literal keys and indices that follow, up to what has to be evaluated."""
+        path: list[str | int] = []
         while True:
             if self._at(number).is_sign("."):
                 name = self._at(number + 1)
@@ -256,7 +256,8 @@ class _Reader:
                 path.append(name.text)
                 number += 2
             elif self._at(number).is_sign("[") and self._at(number + 2).is_sign("]"):
-                key = self._at(number + 1).content
+                index = self._at(number + 1)
+                key = int(index.text) if index.text.isdecimal() and index.kind == "number" else index.content
                 if key is None:
                     return tuple(path)
                 path.append(key)

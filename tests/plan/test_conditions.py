@@ -49,7 +49,8 @@ def test_attributes_and_event_types_are_written_out_for_the_evaluator(source, te
         ("'a' + b in attributes", [("b",), ()]),
         ("attributes[key] == 1", [(), ("key",)]),
         ("size(attributes) > 1", [()]),
-        ("lines[0].text.contains('x')", [("lines",)]),
+        ("lines[0].text.contains('x')", [("lines", 0, "text")]),
+        ("lines[n].text == 'x'", [("lines",), ("n",)]),
         ("type == 'x'", []),
     ],
 )
