@@ -10,6 +10,7 @@ from flink_agents_py.errors import EncodeError, LongTermMemoryError
 from flink_agents_py.long_term.items import Compaction, MemorySetItem
 from flink_agents_py.long_term.scope import Binding, MemoryBackend, Place, Scope
 from flink_agents_py.policies import RetryPolicy
+from flink_agents_py.resources.base import ResourceType
 from flink_agents_py.resources.chat_models import TRANSIENT
 from flink_agents_py.resources.filters import parse_filter
 from flink_agents_py.serde import encode
@@ -59,12 +60,18 @@ class LongTermMemory:
 
         Args:
             compaction: in place of what the configuration says.
+
+        Raises:
+            UnknownResourceError: nobody declared the chat model that is to write summaries.
         """
         if not name:
             raise LongTermMemoryError(f"{name!r} is no name of a memory set", fix="give it a text that is not empty")
         policy = self._compaction if compaction is None else compaction
         if policy is not None and not policy.possible:
             policy = None
+        if policy is not None and policy.chat_model is not None:
+            # One that nobody declared is better missed here than in the background.
+            self._ctx.get_resource(policy.chat_model, ResourceType.CHAT_MODEL)
         return MemorySet(
             self._ctx,
             Binding(name, self._scope.partition(name), self._task, self._ctx.timestamp, policy),

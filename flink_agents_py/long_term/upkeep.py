@@ -185,7 +185,7 @@ class Upkeep:
         before = self._store.get(covered_id(of.partition), self._collection)
         items = [item_of(document, of.set_name) for document in oldest]
         value = self._summarize(policy, items)
-        if value is None:
+        if value is None or self._closed:  # the store may be closed by now
             return False
         summary = summary_of(oldest, of, value, self._now_ms())
         record = covered_record(of, before[0] if before else None, oldest, str(summary.id))

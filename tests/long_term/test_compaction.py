@@ -17,6 +17,7 @@ from flink_agents_py import (
     ResourceType,
     action,
 )
+from flink_agents_py.errors import ActionFailedError
 from flink_agents_py.testing import ScriptedChatModel
 from tests.long_term.kit import Doing, config, counters, does, harness, stored, values, with_store
 
@@ -165,6 +166,12 @@ def test_a_model_that_fails_is_asked_again_after_a_pause(path, caplog):
     does(memory, "ann", "aadd", "fact 7")
     assert next(item.summarizes for item in does(memory, "ann", "aget")) > 1
     assert counters(memory)["compactionsFailed"] == 1
+
+
+def test_a_chat_model_that_nobody_declared_is_missed_at_once(path):
+    memory = harness(path, **{f"{PREFIX}.chat-model": "nobody"})
+    with pytest.raises(ActionFailedError, match="there is no chat_model 'nobody'"):
+        does(memory, "ann", "aget")
 
 
 def test_a_summary_of_nothing_is_a_failure(path):
