@@ -51,7 +51,7 @@ class _Table:
     __slots__ = ("entries", "reads", "reads_id", "tests")
 
     def __init__(self, entries: list[tuple[Route, _Test | None]]) -> None:
-        self.entries = [(route, test and test.evaluate, test) for route, test in entries]
+        self.entries = [(route, None if test is None else test.evaluate, test) for route, test in entries]
         self.tests = [test for _, test in entries if test is not None]
         conditions = [test.condition for test in self.tests]
         self.reads: Tree = tree_of(path for condition in conditions for path in condition.paths)
