@@ -31,6 +31,7 @@ Environment = Literal["libraries", "archive", "requirements", "none"]
 _MANIFEST, _CODE, _REQUIREMENTS = "package.json", "code.zip", "requirements.txt"
 _LIBRARIES, _ARCHIVE_FILE = "libraries.zip", "environment.tar.gz"
 _FAST = 1  # level of compression: an environment is packed often and sent over a fast network
+_DRIVER = "org.apache.flink.client.python.PythonDriver"
 _LEFT_OUT = ("__pycache__", ".git", ".venv")
 
 
@@ -104,14 +105,25 @@ class Package:
         job = ["-pyclientexec", client_python, "-py", str(self.folder / self.job)]
         return [flink, "run", *options, *self.run_options(), *job, *arguments]
 
-    def shown(self, options: Sequence[str] = (), arguments: Sequence[str] = ()) -> str:
-        """:meth:`command` for a person, a few words a line."""
-        lines: list[list[str]] = []
-        for word in self.command(options=options, arguments=arguments):
-            if not lines or word.startswith("-"):
-                lines.append([])
-            lines[-1].append(word)
-        return " \\\n  ".join(shlex.join(line) for line in lines)
+    def application_command(self, *, arguments: Sequence[str] = (), client_python: str = sys.executable) -> list[str]:
+        """The command that starts a JobManager for this job alone, in application mode.
+
+        Flink's ``flink-python`` jar must be in its ``lib`` folder, and the folder of the package where it is here.
+        """
+        dynamic, *shipped = self.run_options()
+        driver = ["--job-classname", _DRIVER, dynamic, *shipped]
+        job = ["-pyclientexec", client_python, "-py", str(self.folder / self.job)]
+        return ["standalone-job.sh", "start-foreground", *driver, *job, *arguments]
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command for a person to read or copy, a few words a line."""
+    lines: list[list[str]] = []
+    for word in command:
+        if not lines or word.startswith("-"):
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n  ".join(shlex.join(line) for line in lines)
 
 
 def build(

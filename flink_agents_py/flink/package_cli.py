@@ -12,7 +12,7 @@ from typing import Any
 
 from flink_agents_py.flink.installation import shell_safe_flink_home
 from flink_agents_py.flink.java import java_environment
-from flink_agents_py.flink.package import build
+from flink_agents_py.flink.package import build, shown
 
 
 def add_command(groups: Any) -> None:
@@ -62,6 +62,11 @@ def add_command(groups: Any) -> None:
         "--run", dest="submit", action="store_true", help="submit it, with the flink of FLINK_HOME or of apache-flink"
     )
     package.add_argument(
+        "--application",
+        action="store_true",
+        help="print the command of a JobManager that runs this job alone (application mode) instead",
+    )
+    package.add_argument(
         "--run-option",
         action="append",
         default=[],
@@ -84,7 +89,10 @@ def _package(options: argparse.Namespace) -> int:
         mode=options.mode,
     )
     run_options = [word for option in options.run_option for word in shlex.split(option)]
-    print(package.shown(run_options, options.arguments))
+    if options.application:
+        print(shown(package.application_command(arguments=options.arguments)))
+        return 0
+    print(shown(package.command(options=run_options, arguments=options.arguments)))
     if not options.submit:
         return 0
     home = os.environ.get("FLINK_HOME")
