@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Those whose examples are whole programs.
-PAGES = [ROOT / page for page in ("README.md", "docs/declarative-agents.md", "docs/external-actions.md", "docs/memory-long-term.md")]
+PAGES = [
+    ROOT / page
+    for page in ("README.md", "docs/declarative-agents.md", "docs/external-actions.md", "docs/memory-long-term.md")
+]
 EXAMPLES = [
     (page.stem, example)
     for page in PAGES

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from flink_agents_py.plan.plan import AgentPlan
 
 log = logging.getLogger("flink_agents_py.engine")
+
+_UNKNOWN = re.compile(r"Undefined variable or function: '(\w+)'")
 
 
 class _Test:
@@ -181,4 +184,9 @@ class Conditions:
 def _in_words(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"there is no {error.args[0]!r}"
+    unknown = _UNKNOWN.match(str(error))
+    if unknown is not None:  # that there are all functions it calls was checked when it was read
+        return f"{unknown[1]}(...) does not take the values it was given"
+    if "No such overload" in str(error):
+        return "values of these types cannot be compared, or computed with"
     return f"{type(error).__name__}: {error}"

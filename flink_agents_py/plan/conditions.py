@@ -35,6 +35,9 @@ _FRAMEWORK = frozenset({"type", "id"})
 # Names of types, as in type(x) == int; an attribute of such a name is written attributes.int.
 _TYPES = frozenset({"int", "uint", "double", "string", "bool", "bytes", "list", "map", "null_type"})
 _BEFORE_KEY = frozenset({"(", "&&", "||", "!", "?", ":", "[", ","})
+_LONGEST = 8192  # characters, as in Apache Flink Agents
+_SHOWN = 60
+_DEEPEST = 64
 _OLDEST_PYTHON = (3, 11)
 _AT = re.compile(r"ERROR: <input>:(\d+):(\d+): (?:Syntax error: )?(.*)")
 _EXPECTED = re.compile(r" expecting \{.*", re.DOTALL)
@@ -110,6 +113,9 @@ def read_condition(source: str, where: str) -> Condition:
     Raises:
         TriggerError: a name in it does not exist, or it can be neither true nor false; the message shows the place.
     """
+    if len(source) > _LONGEST:
+        fix = "test such a thing in the action"
+        raise mistake(source[:_SHOWN], 0, f"it is longer than {_LONGEST} characters", where, fix)
     tokens = tokens_of(source, where)
     reader = _Reader(source, tokens, where)
     reader.read()
@@ -166,6 +172,8 @@ class _Reader:
         token = self.tokens[number]
         if token.kind == "sign" and token.text in "([{":
             self._depth += 1
+            if self._depth > _DEEPEST:
+                raise self._mistake(token, f"more than {_DEEPEST} brackets within brackets", "write it flatter")
         elif token.kind == "sign" and token.text in ")]}":
             self._depth -= 1
             self._bound = [(name, depth) for name, depth in self._bound if depth <= self._depth]

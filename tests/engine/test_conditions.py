@@ -149,7 +149,8 @@ def test_under_the_strategy_fail_it_fails_the_job():
     ("entry", "value", "why"),
     [
         ("input.flag", {"flag": "yes"}, "gave 'yes', not true or false"),
-        ("input.flag > 3", {"flag": "yes"}, "No such overload"),
+        ("input.flag > 3", {"flag": "yes"}, "values of these types cannot be compared"),
+        ("size(input.flag) > 3", {"flag": 1}, "size(...) does not take the values it was given"),
         ("input.flag == 1", {"flag": object()}, "attribute input.flag: conditions cannot read a builtins.object"),
         ("has(input.flag)", {"flag": 10**400}, "attribute input.flag: "),
     ],

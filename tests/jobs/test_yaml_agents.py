@@ -13,6 +13,7 @@ from jobs.benchmarks.agents import AGENTS
 from jobs.benchmarks.backlog import BacklogAgent
 from jobs.chaos.agent import CONNECTION, ChaosAgent, Service
 from jobs.incident_actions import IncidentDesk, registry_of
+from jobs.kafka_pipeline import OrderWatch
 from jobs.late_data_probe import SlowReader
 from jobs.react_support import support_agent
 from jobs.review_analysis import ModelReviewAnalyst, ReviewAnalyst
@@ -94,6 +95,10 @@ def test_incident_actions():
 @pytest.mark.parametrize("agent", [Opinion, SlowReader])
 def test_event_time_jobs(agent):
     check_same("event_time.yaml", agent.__name__, agent(), seconds=0.2)
+
+
+def test_kafka_pipeline():
+    check_same("kafka_pipeline.yaml", "OrderWatch", OrderWatch())
 
 
 def test_chaos():

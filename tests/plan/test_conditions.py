@@ -104,6 +104,7 @@ def test_the_types_it_can_hold_for_are_known(source, types):
         ("price * 2", 1, 1, "gives a value"),
         ("size(a)", 1, 1, "size(...) gives a value"),
         ("type == 'a' && type == 'b'", 1, 1, "never hold"),
+        ("(" * 65 + "true" + ")" * 65, 1, 65, "brackets within brackets"),
     ],
 )
 def test_a_mistake_is_shown_where_it_is(source, line, column, what):
@@ -114,6 +115,11 @@ def test_a_mistake_is_shown_where_it_is(source, line, column, what):
     shown, caret = caught.value.what.split("\n")[-2:]
     assert shown.strip() == source.split("\n")[line - 1].strip()
     assert len(caret) - 4 == column
+
+
+def test_an_endless_expression_is_refused():
+    with pytest.raises(TriggerError, match="longer than 8192 characters"):
+        read(" && ".join(["score > 1"] * 1000))
 
 
 def run(event, ctx): ...
