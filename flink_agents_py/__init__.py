@@ -13,6 +13,7 @@ from flink_agents_py.agent import (
     tool,
     vector_store,
 )
+from flink_agents_py.agent_events import AgentRequestEvent, AgentResponseEvent
 from flink_agents_py.builtin.react_agent import ReActAgent
 from flink_agents_py.chat_events import (
     ChatRequestEvent,
@@ -96,6 +97,8 @@ __all__ = [
     "AgentConfiguration",
     "AgentOptions",
     "AgentPlan",
+    "AgentRequestEvent",
+    "AgentResponseEvent",
     "AgentRunBeginEvent",
     "AgentsExecutionEnvironment",
     "BaseChatModelConnection",

@@ -122,6 +122,7 @@ class Agent:
         self._actions: dict[str, AddedAction] = {}
         self._resources: dict[ResourceType, dict[str, ResourceDescriptor | SerializableResource]] = {}
         self._registries: list[ActionRegistry] = []
+        self._agents: dict[str, Agent] = {}
 
     @property
     def actions(self) -> dict[str, AddedAction]:
@@ -188,6 +189,29 @@ class Agent:
         """Registries added by :meth:`add_action_registry`."""
         registries: list[ActionRegistry] = self.__dict__.setdefault("_registries", [])
         return registries
+
+    @property
+    def agents(self) -> dict[str, Agent]:
+        """Agents added by :meth:`add_agent`."""
+        agents: dict[str, Agent] = self.__dict__.setdefault("_agents", {})
+        return agents
+
+    def add_agent(self, name: str, agent: Agent) -> Self:
+        """Let actions of this agent call another one: by ``ctx.call_agent``, by an event, or as a tool of a model.
+
+        It becomes part of this agent's plan and job. Its resources are its own and the environment's.
+
+        Raises:
+            DuplicateNameError: there is one of that name.
+        """
+        if name in self.agents:
+            raise DuplicateNameError(
+                f"agent {name!r} is added twice",
+                where=f"{type(self).__qualname__}.add_agent",
+                fix="give each agent that is called its own name",
+            )
+        self.agents[name] = agent
+        return self
 
     def add_action_registry(self, registry: ActionRegistry) -> Self:
         """Let the agent call the external actions of a registry: ``await ctx.call(name, params)``."""

@@ -52,7 +52,7 @@ class RunnerContext(ABC):
     @property
     @abstractmethod
     def plan_version(self) -> str:
-        """Version of the plan the run is under: 12 digits that change whenever the agent's plan means something else."""
+        """Version of the plan the run is under: 12 digits, others as soon as the plan means something else."""
 
     # --- configuration ----------------------------------------------------------------------------------------------
 
@@ -224,6 +224,23 @@ class RunnerContext(ABC):
 
         Raises:
             AgentDefinitionError: the agent has no external actions at all.
+        """
+
+    @abstractmethod
+    def call_agent(self, name: str, value: Any = None) -> Awaitable[list[Any]]:
+        """Call another agent, one of ``agent.add_agent``: ``answers = await ctx.call_agent("billing", order)``.
+
+        Its actions run as part of this action: its durable calls are recorded as this action's, and what it writes
+        becomes visible when this action finishes. Its memory is its own: an object inside that of the key. The values
+        of its outputs come back, in order; what one of its actions raises is raised here, whatever its ``on_error``.
+
+        Agents called by one action run one after the other; :class:`AgentRequestEvent` calls several at once.
+
+        Args:
+            value: what it gets as its input.
+
+        Raises:
+            AgentDefinitionError: there is no agent of that name.
         """
 
     @abstractmethod

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flink_agents_py.agent_events import AgentRequestEvent
+from flink_agents_py.builtin.agent_calls import agent_call_action
 from flink_agents_py.builtin.chat import chat_model_action
 from flink_agents_py.builtin.retrieval import context_retrieval_action
 from flink_agents_py.builtin.tool_calls import tool_call_action
@@ -26,6 +28,8 @@ class BuiltInAction:
     function: Callable[..., Any]
     triggers: tuple[str, ...]
     needs: frozenset[ResourceType]
+    calls_agents: bool = False
+    """Whether it joins an agent that other agents were added to, instead."""
     handles_errors: bool = False
     """Whether ``error-handling-strategy`` decides what becomes of its errors."""
 
@@ -49,5 +53,8 @@ BUILT_IN_ACTIONS = (
         context_retrieval_action,
         (ContextRetrievalRequestEvent.EVENT_TYPE,),
         frozenset({ResourceType.VECTOR_STORE}),
+    ),
+    BuiltInAction(
+        "agent_call_action", agent_call_action, (AgentRequestEvent.EVENT_TYPE,), frozenset(), calls_agents=True
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flink_agents_py.chat_events import ToolRequestEvent, ToolResponseEvent
 from flink_agents_py.errors import FlinkAgentsError, ToolError, UnknownResourceError
 from flink_agents_py.policies import RetryPolicy
+from flink_agents_py.resources.agent_tool import AgentTool
 from flink_agents_py.resources.base import ResourceType
 from flink_agents_py.resources.chat_models import TRANSIENT
 from flink_agents_py.resources.external_tool import ExternalActionTool, value_of
@@ -27,12 +28,17 @@ async def tool_call_action(event: ToolRequestEvent, ctx: RunnerContext) -> None:
     results: dict[str, Any] = {}
     errors: dict[str, str] = {}
     waiting: list[Awaitable[Any]] = []
+    agents: list[tuple[str, AgentTool, dict[str, Any]]] = []
     order: list[str] = []
     for call in event.tool_calls:
         call_id = call["id"]
         results[call_id] = None  # the order of the results is that of the calls
         try:
-            waiting.append(_call(call["function"], event.model, ctx))
+            tool = _find(call["function"]["name"], event.model, ctx)
+            if isinstance(tool, AgentTool):
+                agents.append((call_id, tool, _arguments(call["function"])))
+                continue
+            waiting.append(_call(tool, call["function"], ctx))
             order.append(call_id)
         except FlinkAgentsError as error:
             errors[call_id] = error.what
@@ -43,6 +49,12 @@ async def tool_call_action(event: ToolRequestEvent, ctx: RunnerContext) -> None:
                 results[call_id] = _result(outcome)
             except Exception as error:  # noqa: BLE001 - whatever a tool raises is for the model
                 errors[call_id] = _message(error)
+    for call_id, tool, arguments in agents:  # one after the other: each is part of this action
+        try:
+            answers = await ctx.call_agent(tool.agent, tool.input_of(arguments))
+            results[call_id] = answers[0] if len(answers) == 1 else answers
+        except Exception as error:  # noqa: BLE001 - (the same)
+            errors[call_id] = _message(error)
     for call_id, message in errors.items():
         results[call_id] = f"Error: {message}"
     ctx.send_event(
@@ -56,17 +68,19 @@ async def tool_call_action(event: ToolRequestEvent, ctx: RunnerContext) -> None:
     )
 
 
-def _call(function: dict[str, Any], model: str, ctx: RunnerContext) -> Awaitable[Any]:
+def _arguments(function: dict[str, Any]) -> dict[str, Any]:
+    if function.get("invalid"):
+        raise ToolError(f"the arguments of {function['name']} are no JSON object: {function['invalid'][:200]}")
+    return dict(function["arguments"] or {})
+
+
+def _call(tool: Tool, function: dict[str, Any], ctx: RunnerContext) -> Awaitable[Any]:
     """The durable call a model asks for.
 
     Raises:
-        ToolError: there is no such tool, or the arguments do not fit.
+        ToolError: the arguments do not fit.
     """
-    name = function["name"]
-    tool = _find(name, model, ctx)
-    if function.get("invalid"):
-        raise ToolError(f"the arguments of {name} are no JSON object: {function['invalid'][:200]}")
-    arguments = dict(function["arguments"] or {})
+    arguments = _arguments(function)
     if isinstance(tool, ExternalActionTool):
         return ctx.call(tool.action, arguments)
     if isinstance(tool, FunctionTool):
@@ -77,7 +91,7 @@ def _call(function: dict[str, Any], model: str, ctx: RunnerContext) -> Awaitable
     return ctx.durable_execute_async(
         _made(tool),
         arguments,
-        name=f"tool {name}",
+        name=f"tool {function['name']}",
         retry=tool.retry or (_SERVERS_RETRY if isinstance(tool, RemoteTool) else None),
         timeouts=tool.timeouts,
     )

@@ -314,6 +314,15 @@ class RunDriver:
         # What refers to each other is let go by hand: millions of runs must not wait for the garbage collector.
         task.calls = task.coroutine = None
 
+    def routes_of(self, run: Run, event: Event) -> list[Route]:
+        """The actions that an event triggers; it is counted if nobody listens."""
+        conditions = self._conditions
+        routes = self._by_event.get(event.type) if conditions is None else conditions.routes(event, run)
+        if routes is None:
+            self._unhandled(event)
+            return []
+        return routes
+
     def drop(self, run: Run) -> None:
         """Let go of all the run has left to do; what its external actions have done is done."""
         external = self._engine.external

@@ -9,6 +9,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.context import RunnerContext
+from flink_agents_py.engine.called_agent import AgentCall
 from flink_agents_py.engine.calls import DurableCall, Gathering, Suspension
 from flink_agents_py.engine.external_call import ExternalCall, no_external_actions
 from flink_agents_py.engine.journal import (
@@ -269,6 +270,10 @@ class ActionTask(RunnerContext):
             raise no_external_actions(name, self.place())
         return external.call(self, name, params, trace_id, sequence)
 
+    def call_agent(self, name: str, value: Any = None) -> Awaitable[list[Any]]:
+        self._check()
+        return AgentCall(self, self, self.route.version.agent(name), name).run(value)
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         self._check()
         if not 0 <= seconds < float("inf"):
@@ -381,6 +386,14 @@ class ActionTask(RunnerContext):
                 where=self.place(),
                 fix="do not keep ctx; each action gets its own",
             )
+
+    def check(self) -> None:
+        """Refuse what is done outside of the operator thread, or after the action has finished.
+
+        Raises:
+            WrongThreadError: it is.
+        """
+        self._check()
 
     def abandon(self) -> None:
         """End it without a trace: what its ``finally`` blocks do now must not reach the context."""

@@ -36,11 +36,13 @@ class PlanVersion:
         missing: routes of its actions whose code is not here, by name.
     """
 
-    __slots__ = ("by_event", "digest", "driver", "hears_failures", "missing", "plan", "routes")
+    __slots__ = ("_agents", "_engine", "by_event", "digest", "driver", "hears_failures", "missing", "plan", "routes")
 
     def __init__(
         self, engine: Engine, plan: AgentPlan, routes: dict[str, Route], by_event: dict[str, list[Route]]
     ) -> None:
+        self._engine = engine
+        self._agents: dict[str, PlanVersion] = {}
         self.plan = plan
         self.digest = plan.digest
         self.routes = routes
@@ -50,6 +52,25 @@ class PlanVersion:
         self.missing: dict[str, Route] = {}
         for route in routes.values():
             route.version = self
+
+    def agent(self, name: str) -> PlanVersion:
+        """An agent of the plan that is called by this one.
+
+        Raises:
+            AgentDefinitionError: there is no agent of that name.
+            FunctionNotFoundError: a function of it is not here.
+        """
+        known = self._agents.get(name)
+        if known is None:
+            plan = self.plan.agents.get(name)
+            if plan is None:
+                raise AgentDefinitionError(
+                    f"there is no agent {name!r} to call",
+                    where=f"agent {self.plan.agent_name}",
+                    fix=f"add it: agent.add_agent({name!r}, ...); there are: {', '.join(self.plan.agents) or 'none'}",
+                )
+            known = self._agents[name] = PlanVersion(self._engine, plan, *routes_of(plan))
+        return known
 
 
 class PlanVersions:

@@ -295,7 +295,7 @@ class FlinkBuilder(AgentBuilder):
             read=applied.read,
             gives_key=gives_key,
         )
-        if isinstance(applied.updates, DataStream):
+        if isinstance(applied.updates, DataStream) and homes is not None:
             groups = KeyGroups(homes, groups_of(environment.stream_environment), threaded=environment.threaded)
             plans = to_all_groups(applied.updates, applied.key_type, groups, uid)
             main = keyed.connect(plans).process(TwoInputs(operator), output_type=layout.row_type)

@@ -15,12 +15,13 @@ _FATES: dict[str | None, OnError] = {"ignore": "skip", "dead_letter": "dead_lett
 
 
 def built_in_actions(
-    providers: Providers, taken: Collection[str], config: AgentConfiguration | None
+    providers: Providers, taken: Collection[str], config: AgentConfiguration | None, *, calls_agents: bool = False
 ) -> list[PlanAction]:
     """The actions that join; an action of the agent's own that has such a name stands in for it.
 
     Args:
         taken: names of the agent's own actions.
+        calls_agents: whether other agents were added to the agent.
     """
     strategy = None if config is None else config.get(AgentOptions.ERROR_HANDLING_STRATEGY)
     declared = {kind for kind, named in providers.items() if named}
@@ -32,5 +33,6 @@ def built_in_actions(
             on_error=_FATES.get(strategy, "fail") if built_in.handles_errors else "fail",
         )
         for built_in in BUILT_IN_ACTIONS
-        if built_in.name not in taken and not built_in.needs.isdisjoint(declared)
+        if built_in.name not in taken
+        and (calls_agents if built_in.calls_agents else not built_in.needs.isdisjoint(declared))
     ]

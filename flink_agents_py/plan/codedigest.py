@@ -21,7 +21,7 @@ from flink_agents_py.agent import Agent
 from flink_agents_py.plan.importing import found_elsewhere
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-_AGENT_BOOKKEEPING = frozenset({"_actions", "_resources"})
+_AGENT_BOOKKEEPING = frozenset({"_actions", "_agents", "_registries", "_resources"})
 
 
 def code_digest(target: Any) -> str:

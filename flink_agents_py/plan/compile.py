@@ -11,6 +11,7 @@ from flink_agents_py.config import AgentConfiguration
 from flink_agents_py.errors import AgentDefinitionError, FlinkAgentsError, SignatureError
 from flink_agents_py.events import Event
 from flink_agents_py.plan.action import PlanAction
+from flink_agents_py.plan.agents import missing_agents
 from flink_agents_py.plan.built_in import built_in_actions
 from flink_agents_py.plan.conditions import Condition, read_condition
 from flink_agents_py.plan.external import ExternalActionsDocument
@@ -45,6 +46,8 @@ def compile_agent(
     agent_name: str | None = None,
     shared_resources: SharedResources | None = None,
     shared_registries: Iterable[ActionRegistry] = (),
+    *,
+    callers: tuple[Agent, ...] = (),
 ) -> AgentPlan:
     """Compile ``agent``, which is only read.
 
@@ -53,6 +56,7 @@ def compile_agent(
         agent_name: default is the name of the agent's class.
         shared_resources: resources of the environment; the agent's own win over one of the same type and name.
         shared_registries: external actions of the environment, beside the agent's own.
+        callers: the agents that this one is called by.
 
     Raises:
         AgentDefinitionError: (or a subclass) the first mistake found; its ``fix`` lists the others.
@@ -68,9 +72,17 @@ def compile_agent(
     errors: list[FlinkAgentsError] = []
     actions = _actions(declared_actions(agent, errors.append), errors)
     providers = _providers(declared_resources(agent, errors.append), shared_resources or {}, errors, config)
+    agents: dict[str, AgentPlan] = {}
+    for called, other in agent.agents.items():
+        try:
+            agents[called] = _called(called, other, (*callers, agent), config, shared_resources, shared_registries)
+        except FlinkAgentsError as error:
+            errors.append(error)
+    errors += missing_agents(providers, agents)
     external: ExternalActionsDocument | None = None
     try:
-        external = ExternalActionsDocument.of([*shared_registries, *agent.action_registries])
+        known = _registries(agent) if len(agents) == len(agent.agents) else agent.action_registries
+        external = ExternalActionsDocument.of([*shared_registries, *known])
     except FlinkAgentsError as error:
         errors.append(error)
     _raise(errors)
@@ -80,12 +92,35 @@ def compile_agent(
         action.exec.attach(code)
     return AgentPlan(
         agent_name=name,
-        actions=own + built_in_actions(providers, {action.name for action in own}, config),
+        actions=own + built_in_actions(providers, {action.name for action in own}, config, calls_agents=bool(agents)),
         resource_providers=providers,
         config=config,
         code=code,
         external=external,
+        agents=agents,
     )
+
+
+def _called(
+    name: str,
+    agent: Agent,
+    callers: tuple[Agent, ...],
+    config: AgentConfiguration | None,
+    shared_resources: SharedResources | None,
+    shared_registries: Iterable[ActionRegistry],
+) -> AgentPlan:
+    if any(agent is caller for caller in callers):
+        raise AgentDefinitionError(
+            f"agent {name!r} would call itself",
+            where=f"{type(callers[-1]).__qualname__}.add_agent({name!r})",
+            fix="let it send an event to itself instead, or add another object of its class",
+        )
+    return compile_agent(agent, config, name, shared_resources, shared_registries, callers=callers)
+
+
+def _registries(agent: Agent) -> list[ActionRegistry]:
+    """Those of an agent and of the agents it calls: the engine has one set of external actions."""
+    return [*agent.action_registries, *(each for called in agent.agents.values() for each in _registries(called))]
 
 
 def _raise(errors: list[FlinkAgentsError]) -> None:

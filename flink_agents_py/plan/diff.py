@@ -80,7 +80,25 @@ def diff(old: AgentPlan, new: AgentPlan) -> PlanDiff:
     found.changes += _actions(old, new)
     found.changes += _resources(old, new)
     found.changes += _external(old, new)
+    found.changes += _agents(old, new)
     return found
+
+
+def _agents(old: AgentPlan, new: AgentPlan) -> list[Change]:
+    """Called agents run inside of the actions that call them: what they need is needed as those need their function."""
+    changes = []
+    for name, agent in old.agents.items():
+        inside = [] if name not in new.agents else diff(agent, new.agents[name]).changes
+        problems = [problem for action in agent.actions.values() if (problem := _problem(action))]
+        if problems and (inside or name not in new.agents):
+            changes.append(Change("agent", name, "functions", "policy", f"gone: {problems[0]}"))
+        elif name not in new.agents:
+            changes.append(Change("agent", name, "removed", "later runs", "interrupted runs still find its functions"))
+        elif inside:
+            what = ", ".join(dict.fromkeys(f"{change.kind} {change.name} {change.what}" for change in inside))
+            changes.append(Change("agent", name, "changed", "later runs", what))
+    added = [name for name in new.agents if name not in old.agents]
+    return changes + [Change("agent", name, "added", "later runs", "") for name in added]
 
 
 # --- actions --------------------------------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ class PlanDocument(BaseModel):
     resource_providers: dict[ResourceType, dict[str, ResourceProvider]] = {}
     config: ConfigDocument = ConfigDocument(conf_data={})
     external: ExternalActionsDocument | None = None
+    agents: dict[str, dict[str, Any]] = Field(
+        default={}, description="plans of the agents that this one calls, by name; each is a plan of its own"
+    )
     pickled_functions: PickledCode | None = Field(
         default=None,
         description="all functions that travel by value, in one pickle; loading it runs code, so it must be trusted",

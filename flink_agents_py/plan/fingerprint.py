@@ -18,6 +18,7 @@ def fingerprint(
     actions: list[dict[str, Any]],
     resource_providers: dict[str, Any],
     external: dict[str, Any] | None = None,
+    agents: dict[str, str] | None = None,
 ) -> str:
     """Hex digest of the parts of a plan's JSON that matter."""
     meaning: list[Any] = [
@@ -30,6 +31,8 @@ def fingerprint(
     ]
     if external is not None:
         meaning.append(external)
+    if agents:
+        meaning.append({"agents": agents})
     text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 

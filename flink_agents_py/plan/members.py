@@ -17,7 +17,7 @@ from flink_agents_py.resources.base import ResourceType
 from flink_agents_py.resources.tools import Tool
 
 _SELF_EVENT_CTX = 3
-_BOOKKEEPING = frozenset({"_actions", "_registries", "_resources"})
+_BOOKKEEPING = frozenset({"_actions", "_agents", "_registries", "_resources"})
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class AgentPlan:
     Args:
         actions: in plan order, which is the order in which actions of one event run.
         code: what the actions' functions share.
+        agents: those that this one calls, by name.
         external: the external actions that ``ctx.call`` can call.
 
     Raises:
@@ -59,6 +60,7 @@ class AgentPlan:
         config: AgentConfiguration | None = None,
         code: PlanCode | None = None,
         external: ExternalActionsDocument | None = None,
+        agents: Mapping[str, AgentPlan] | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.actions: dict[str, PlanAction] = {}
@@ -69,6 +71,7 @@ class AgentPlan:
         self.ignored: tuple[str, ...] = ()
         """Names of actions a foreign plan had and this one has not."""
         self.external = external
+        self.agents: dict[str, AgentPlan] = dict(agents or {})
         self._code = code or PlanCode(None, agent_name)
         self._listeners: dict[str, list[PlanAction]] = {}
         self._resources = ResourceCache(self.resource_providers, self.config)
@@ -184,6 +187,8 @@ class AgentPlan:
     def count_resources_in(self, metrics: MetricGroup) -> None:
         """Give the resources that are built from now on a metric group each: ``resource.<type>``, ``name.<name>``."""
         self._resources.metrics = metrics
+        for agent in self.agents.values():
+            agent.count_resources_in(metrics)
 
     def close(self) -> None:
         """Close the resources that were built, in reverse order; closing twice does nothing.
@@ -191,7 +196,11 @@ class AgentPlan:
         Raises:
             Exception: the first a resource raised, after all were closed.
         """
-        self._resources.close()
+        try:
+            self._resources.close()
+        finally:
+            for agent in self.agents.values():
+                agent.close()
 
     def event_classes(self) -> dict[str, type[Event]]:
         """Event classes the actions are annotated with, by ``module:QualName``, for reading events from state."""
@@ -206,14 +215,16 @@ class AgentPlan:
     @property
     def pickled_actions(self) -> list[str]:
         """Names of actions whose functions travel by value: loading them needs a trusted plan and the same Python."""
-        return [action.name for action in self.actions.values() if action.exec.is_by_value]
+        own = [action.name for action in self.actions.values() if action.exec.is_by_value]
+        return own + [f"{name}.{each}" for name, agent in self.agents.items() for each in agent.pickled_actions]
 
     @cached_property
     def fingerprint(self) -> str:
         """Digest of what the plan means; see :mod:`flink_agents_py.plan.fingerprint`."""
         actions = [action.to_document() for action in self.actions.values()]
         external = None if self.external is None else self.external.meaning()
-        return fingerprint(self.agent_name, actions, self._providers_document(), external)
+        agents = {name: agent.fingerprint for name, agent in self.agents.items()}
+        return fingerprint(self.agent_name, actions, self._providers_document(), external, agents)
 
     @property
     def digest(self) -> str:
@@ -222,6 +233,10 @@ class AgentPlan:
 
     def to_json(self) -> str:
         """The plan as JSON; a plan read from it writes the same bytes."""
+        return json.dumps(self.to_document(), ensure_ascii=False, indent=2)
+
+    def to_document(self) -> dict[str, Any]:
+        """What :meth:`to_json` writes."""
         document: dict[str, Any] = {
             "plan_version": self.version,
             "agent_name": self.agent_name,
@@ -235,7 +250,9 @@ class AgentPlan:
             document["external"] = self.external.to_document()
         if self._code.pickled is not None:
             document["pickled_functions"] = self._code.pickled.model_dump()
-        return json.dumps(document, ensure_ascii=False, indent=2)
+        if self.agents:
+            document["agents"] = {name: agent.to_document() for name, agent in self.agents.items()}
+        return document
 
     @classmethod
     def from_json(
@@ -287,6 +304,10 @@ class AgentPlan:
                 config=_configuration(document.config) if config is None else config,
                 code=code,
                 external=document.external,
+                agents={
+                    name: cls.from_json(json.dumps(agent), allow_pickled, config=config)
+                    for name, agent in document.agents.items()
+                },
             )
         except TriggerError as error:
             raise PlanFormatError(error.what, where=error.where, fix=error.fix) from error

@@ -70,6 +70,12 @@ def read_update(text: str, current: AgentPlan, config: AgentConfiguration, *, tr
             where=f"update of agent {current.agent_name!r}",
             fix="external actions are changed by their own file, ActionRegistry(watch=...), or with a restart",
         )
+    _check_here(plan)
+    return plan
+
+
+def _check_here(plan: AgentPlan) -> None:
+    """Whether what the plan, and those of the agents it calls, consist of is here."""
     check_references(
         plan.resource_providers,
         {(kind, name): label((kind, name)) for kind, named in plan.resource_providers.items() for name in named},
@@ -82,4 +88,5 @@ def read_update(text: str, current: AgentPlan, config: AgentConfiguration, *, tr
                 resolve(provider.descriptor.target_module, provider.descriptor.target_clazz, what=provider.label)
             else:
                 plan.get_resource(name, kind)  # plain data, read back
-    return plan
+    for agent in plan.agents.values():
+        _check_here(agent)

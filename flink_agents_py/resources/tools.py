@@ -19,6 +19,7 @@ from flink_agents_py.resources.tool_schema import arguments_model, described, js
 
 if TYPE_CHECKING:
     from flink_agents_py.external import ActionSpec
+    from flink_agents_py.resources.agent_tool import AgentTool
     from flink_agents_py.resources.external_tool import ExternalActionTool
 
 
@@ -28,6 +29,7 @@ class ToolType(Enum):
     FUNCTION = "function"
     MCP = "mcp"
     EXTERNAL_ACTION = "external_action"
+    AGENT = "agent"
 
 
 class ToolMetadata(BaseModel):
@@ -93,6 +95,22 @@ class Tool(SerializableResource):
         from flink_agents_py.resources.external_tool import ExternalActionTool
 
         return ExternalActionTool.of(spec)
+
+    @staticmethod
+    def from_agent(
+        agent: str, description: str, *, parameters: dict[str, Any] | None = None, name: str | None = None
+    ) -> AgentTool:
+        """An agent as a tool; the agent whose model uses it needs that agent (``agent.add_agent``).
+
+        Args:
+            agent: name under which it was added.
+            description: what the model is told of it.
+            parameters: JSON Schema of the arguments, which become its input as a dict; without it there is one, a text.
+            name: what the model calls it; the name of the agent if not given.
+        """
+        from flink_agents_py.resources.agent_tool import AgentTool
+
+        return AgentTool.of(agent, description, parameters, name)
 
     @property
     def name(self) -> str:

@@ -153,6 +153,13 @@ def wrong_shape() -> str:
     return json.dumps(document)
 
 
+def called_agent_with_a_missing_function() -> str:
+    called = Agent().add_action("shout", [InputEvent], shout)
+    text = AgentPlan.from_agent(version(2).add_agent("called", called)).to_json()
+    head, _, tail = text.rpartition('"qualname": "shout"')
+    return f'{head}"qualname": "whisper"{tail}'
+
+
 def other_external_actions() -> str:
     registry = ActionRegistry().register(ActionSpec(name="do"), handle)
     return AgentPlan.from_agent(version(2).add_action_registry(registry)).to_json()
@@ -167,6 +174,7 @@ REFUSED = {
     "another agent": (other_agent, "one of agent 'Other'"),
     "a function that is not here": (missing_function, "no 'whisper'"),
     "a class that is not here": (missing_class, "no 'NoPrompt'"),
+    "a function of a called agent": (called_agent_with_a_missing_function, "no 'whisper'"),
     "pickled code": (by_value, "pickled code"),
     "a field nobody knows": (wrong_shape, "colour"),
     "other external actions": (other_external_actions, "external actions"),

@@ -129,3 +129,13 @@ def test_the_command_says_it_in_words_and_in_json(tmp_path, capsys, monkeypatch)
     assert [change["effect"] for change in document["changes"]] == ["policy"]
     assert main(["plan", "diff", str(new), str(new)]) == 0
     assert "the same plan" in capsys.readouterr().out
+
+
+def test_called_agents_are_compared():
+    old, new = agent().add_agent("other", agent()), agent().add_agent("other", agent().add_action("b", ["x"], first))
+    assert effects(old, new) == {("agent", "other", "changed"): "later runs"}
+    assert effects(old, agent()) == {
+        ("action", "agent_call_action", "removed"): "later runs",
+        ("agent", "other", "removed"): "later runs",
+    }
+    assert ("agent", "other", "added") in effects(agent(), old)
