@@ -49,7 +49,9 @@ def add_commands(groups: Any) -> None:
         help="actions, events, resources and external actions of a plan",
         description="Draws a plan. What actions send and use is read off their code, as far as it shows there.",
     )
-    show.add_argument("plan", metavar="PLAN", help="a plan file, module:Agent of a class or object, or agents.yaml:agent")
+    show.add_argument(
+        "plan", metavar="PLAN", help="a plan file, module:Agent of a class or object, or agents.yaml:agent"
+    )
     show.add_argument("--format", choices=("text", "mermaid", "svg", "json"), default="text", help="(%(default)s)")
     show.add_argument("--out", type=Path, metavar="FILE", help="where to write it, stdout if not given")
     show.add_argument("--trust", action="store_true", help="load functions that are pickled in the plan file")

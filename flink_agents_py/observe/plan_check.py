@@ -155,6 +155,8 @@ class _Unopened(ResourceCache):
 
 def _loaded(action: PlanAction) -> str:
     _ = action.callable, action.event_classes, action.config
+    for condition in action.conditions:
+        condition.program(f"action {action.name!r}")
     by_value = ", travels by value" if action.exec.is_by_value else ""
     return f"{action.exec.module}:{action.exec.qualname}{by_value}"
 

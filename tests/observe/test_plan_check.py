@@ -103,6 +103,17 @@ def test_functions_classes_and_names_that_are_not_here_are_named(check):
     assert found["chat_model_connection 'service'"]["ok"]
 
 
+def test_conditions_need_their_evaluator(check, monkeypatch):
+    pytest.importorskip("cel", reason="common-expression-language needs Python 3.11")
+    agent = Agent().add_action("ask", ["input > 3"], Asker.ask)
+    text = AgentPlan.from_agent(agent).to_json()
+    assert check(text)[0] == 0
+    monkeypatch.setitem(sys.modules, "cel", None)
+    code, findings = check(text)
+    assert code == 1
+    assert "common-expression-language" in findings["action 'ask'"]["said"]
+
+
 def test_a_plan_that_is_none_is_a_problem_and_not_a_traceback(check, capsys):
     code, found = check('{"plan_version": 99}')
     assert (code, list(found)) == (1, ["plan"])
