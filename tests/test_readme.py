@@ -14,7 +14,13 @@ ROOT = Path(__file__).parents[1]
 # Those whose examples are whole programs.
 PAGES = [
     ROOT / page
-    for page in ("README.md", "docs/declarative-agents.md", "docs/external-actions.md", "docs/memory-long-term.md")
+    for page in (
+        "README.md",
+        "docs/changing-plans.md",
+        "docs/declarative-agents.md",
+        "docs/external-actions.md",
+        "docs/memory-long-term.md",
+    )
 ]
 EXAMPLES = [
     (page.stem, example)
