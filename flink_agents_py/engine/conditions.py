@@ -76,6 +76,7 @@ class Conditions:
         self, engine: Engine, plan: AgentPlan, routes: dict[str, Route], by_event: dict[str, list[Route]]
     ) -> None:
         self._engine = engine
+        self._agent = plan.agent_name
         self._fails = plan.config.get(AgentOptions.CONDITION_FAILURE_STRATEGY) == "FAIL"
         tests = {
             name: tuple(_Test(name, condition) for condition in action.conditions)
@@ -169,8 +170,7 @@ class Conditions:
     def _failed(self, test: _Test, event: Event, run: Run, error: Exception) -> None:
         what = f"the trigger condition {test.condition.source!r} failed: {_in_words(error)}"
         where = (
-            f"agent {self._engine.plan.agent_name}, action {test.action}, key {run.key!r}, "
-            f"sequence {run.sequence}, event {event.type}"
+            f"agent {self._agent}, action {test.action}, key {run.key!r}, sequence {run.sequence}, event {event.type}"
         )
         if self._fails:
             fix = "test with has(...) what may be missing, or name the type of the events that have it"

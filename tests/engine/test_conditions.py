@@ -31,6 +31,7 @@ from flink_agents_py import (
 )
 from flink_agents_py.errors import ConditionError, TriggerError
 from flink_agents_py.testing import AgentHarness, Scenario, crash_everywhere
+from tests.support.yaml_functions import shout
 
 pytest.importorskip("cel", reason="common-expression-language needs Python 3.11")
 
@@ -284,6 +285,23 @@ def test_events_about_memory_are_made_where_a_condition_names_their_type():
             ctx.send_event(OutputEvent("seen"))
 
     assert ran(Remembering(), 1) == ["seen"]
+
+
+def test_a_new_plan_brings_its_own_conditions_and_one_with_a_mistake_is_refused():
+    def plan(entry):
+        return AgentPlan.from_agent(Agent().add_action("a", [entry], shout)).to_json()
+
+    harness = AgentHarness(AgentPlan.from_json(plan("input > 1")), updates="offered")
+    harness.feed("k", 2)
+    harness.offer_plan(plan("input > 2"))
+    harness.feed("k", 2)
+    harness.feed("k", 3)
+    harness.offer_plan(plan("input > 3").replace("input > 3", "input > > 3"))
+    harness.feed("k", 3)
+    assert harness.outputs == ["2!", "3!", "3!"]
+    ((tag, letter),) = harness.side_outputs
+    assert tag == "dead-letters"
+    assert "column 9" in letter["message"]
 
 
 def double(number):
