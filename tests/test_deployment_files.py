@@ -80,7 +80,7 @@ def test_options_of_ours_in_the_examples_exist(where, compose, tmp_path):
         text = "".join(f"{key}: {value}\n" for key, value in properties.items())
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    assert dict(read_file(file)).keys() == {"action-state-store.backend", "action-state-store.url"}
+    assert dict(read_file(file)).keys() - {"job-identifier"} == {"action-state-store.backend", "action-state-store.url"}
     assert AgentConfiguration.load(file, {}).get("action-state-store.backend") == "postgres"
 
 
