@@ -250,3 +250,53 @@ def test_the_key_goes_on_while_its_set_is_summarised(path):
     outputs = [output["ann"] for output in agents.from_list(said).apply(agent).to_list()]
     assert outputs[:7] == [1, 2, 3, 4, 5, 6, 7]
     assert outputs[7] < 8
+
+
+def test_a_set_that_is_over_its_budget_after_a_restart_is_compacted_when_it_is_read(path):
+    fill(harness(path), 6)  # without anybody to write summaries
+    model = joined()
+    memory = compacting(path, model)
+    assert len(does(memory, "ann", "asearch", "fact", 10)) == 6
+    assert [item.summarizes for item in does(memory, "ann", "aget")] == [4, 0, 0]
+    assert len(model.requests) == 1
+
+
+meeting = threading.Barrier(2, timeout=20)
+at_work: list[str] = []
+most = [0]
+
+
+def meets_another(items):
+    at_work.append("one")
+    most[0] = max(most[0], len(at_work))
+    meeting.wait()
+    at_work.pop()
+    return "a summary"
+
+
+class Meeting(Agent):
+    @action(InputEvent)
+    @staticmethod
+    async def do(event, ctx):
+        policy = Compaction(max_items=2, keep_items=1, function=meets_another)
+        await ctx.long_term_memory.get_memory_set("facts", policy).aadd(["a", "b", "c"])
+        if event.input == "last":
+            await ctx.durable_execute_async(summaries, 4, ctx.config.get("path", ""))
+
+
+def summaries(count, path):
+    deadline = time.monotonic() + 20
+    while sum(document.content == "a summary" for document in stored(path)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_so_many_sets_are_compacted_at_a_time_and_no_more(path):
+    """Four sets are over their budget; two summaries are made at a time, as each waits for another one."""
+    agents = AgentsExecutionEnvironment.get_execution_environment()
+    for name, value in config(**{f"{PREFIX}.concurrency": 2, "path": str(path)}).items():
+        agents.get_config().set(name, value)
+    said = [{"key": key, "value": "first"} for key in "abc"] + [{"key": "d", "value": "last"}]
+    agents.from_list(said).apply(with_store(Meeting(), path)).to_list()
+    assert len(stored(path)) == 8
+    assert most == [2]

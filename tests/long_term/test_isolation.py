@@ -47,7 +47,7 @@ def check(outputs):
         assert seen
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     inputs=st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(["yes", "no"])), min_size=2, max_size=6),
     order=st.randoms(use_true_random=False),
