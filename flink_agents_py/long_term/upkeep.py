@@ -37,6 +37,7 @@ from flink_agents_py.resources.vector_stores import ChangeableVectorStore, Docum
 
 _MOST_READ = 1000  # items of a set that are looked at in one pass
 _MOST_AT_ONCE = 100  # items in one summary
+_MOST_TOKENS = 20_000  # of them: models have an end, too
 _MOST_ROUNDS = 20  # in one pass, those in vain among them
 _MOST_KNOWN = 100_000  # sets whose size is remembered
 _PAUSE_S = 30.0  # after a failure, for that set
@@ -243,7 +244,13 @@ def _oldest(found: list[Document], policy: Compaction) -> list[Document]:
         if kept >= policy.kept or (policy.max_tokens and room < 0):
             break
         kept += 1
-    return found[: min(len(found) - kept, _MOST_AT_ONCE)]
+    oldest = found[: min(len(found) - kept, _MOST_AT_ONCE)]
+    asked = 0
+    for number, document in enumerate(oldest):
+        asked += document.metadata[TOKENS]
+        if asked > _MOST_TOKENS:
+            return oldest[: max(2, number)]  # the rest has its turn after these
+    return oldest
 
 
 def _question(policy: Compaction, items: list[MemorySetItem]) -> str:

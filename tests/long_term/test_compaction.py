@@ -112,6 +112,14 @@ def test_a_budget_of_tokens(path):
     assert [item.summarizes for item in does(memory, "ann", "aget")] == [2, 0]
 
 
+def test_a_model_is_not_asked_to_summarise_too_much_at_once(path):
+    model = ScriptedChatModel(lambda request: "short")
+    memory = compacting(path, model, **{f"{PREFIX}.keep-items": 0})
+    does(memory, "ann", "aadd", [f"{number}" + "x" * 32_000 for number in range(5)])  # 8,000 tokens each
+    assert [len(notes(request)) for request in model.requests] == [2]
+    assert [item.summarizes for item in does(memory, "ann", "aget")] == [2, 0, 0, 0]
+
+
 def test_one_item_above_the_budget_is_left_alone(path):
     model = joined()
     memory = compacting(path, model, **{f"{PREFIX}.max-items": 0, f"{PREFIX}.max-tokens": 5})
