@@ -8,6 +8,7 @@ as an action that says it was called so (``aliases``).
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,9 @@ class PlanVersions:
         """Keep the current plan: a run is about to outlive its callback under it."""
         self.unkept = False
         if self._archive is not None:
-            self._archive.keep(self.current.digest, self.current.plan.to_json(), self._known)
+            plan = self.current.plan
+            text = json.dumps(plan.to_document(with_code=self._engine.updates is not None), ensure_ascii=False)
+            self._archive.keep(self.current.digest, text, self._known)
 
     def of(self, digest: str, key: Any) -> PlanVersion:
         """The version with that digest, for a run of ``key`` that is rebuilt; ``""`` in records of old."""
@@ -204,6 +207,11 @@ class PlanVersions:
             return None
         # What was written to the state of this job is as trusted as its state.
         plan = AgentPlan.from_json(text, allow_pickled=True, config=self._engine.config)
+        if self._engine.updates is None:
+            here = self.current.plan.agents
+            plan.agents |= {
+                name: here[name] for name, agent in plan.agents.items() if agent.pickled_actions and name in here
+            }
         plan.count_resources_in(self._engine.metrics)
         routes, by_event = routes_of(plan, self._route)
         here = [action for name, action in plan.actions.items() if routes[name].call is action.__dict__.get("callable")]

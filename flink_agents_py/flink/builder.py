@@ -276,9 +276,10 @@ class FlinkBuilder(AgentBuilder):
         homes = homes_of(kind, environment.stream_environment, threaded=environment.threaded)
         if applied.updates is not None and homes is None:
             raise PipelineError(
-                f"plans cannot be exchanged for keys of type {applied.key_type} in this execution mode",
+                f"plans cannot be exchanged for keys of type {applied.key_type} in this execution mode, or not with so "
+                "many key groups",
                 where=".apply(..., updates=...)",
-                fix="use a STRING, LONG or pickled key",
+                fix="use a STRING, LONG or pickled key, and a maximum parallelism of at most 4096",
             )
         operator = AgentOperator(
             plan.to_json(),

@@ -30,6 +30,7 @@ MARK = "\0flink-agents-py\0"
 _LEAST_LONG = -(2**63)
 _LEAST_INT = -(2**31)
 _MOST_TRIED = 2**24
+_MOST_HOMES = 4096
 _MASK = 0xFFFFFFFF
 
 
@@ -135,9 +136,10 @@ def check_assignment(groups: KeyGroups) -> None:
 def homes_of(kind: str | None, env: Any, *, threaded: bool) -> str | None:
     """The kind again, if operators can keep what belongs to a key group under a synthetic key of it.
 
-    In thread mode they cannot for INT: what Python hands to Java is a LONG, which is another key.
+    In thread mode they cannot for INT: what Python hands to Java is a LONG, which is another key. With very many key
+    groups it would take too long.
     """
-    if kind is None or (threaded and kind == "int"):
+    if kind is None or (threaded and kind == "int") or groups_of(env) > _MOST_HOMES:
         return None
     try:
         check_assignment(KeyGroups(kind, groups_of(env), threaded=threaded))

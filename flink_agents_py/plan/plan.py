@@ -235,8 +235,8 @@ class AgentPlan:
         """The plan as JSON; a plan read from it writes the same bytes."""
         return json.dumps(self.to_document(), ensure_ascii=False, indent=2)
 
-    def to_document(self) -> dict[str, Any]:
-        """What :meth:`to_json` writes."""
+    def to_document(self, *, with_code: bool = True) -> dict[str, Any]:
+        """What :meth:`to_json` writes; without the functions of actions that travel by value, if so asked."""
         document: dict[str, Any] = {
             "plan_version": self.version,
             "agent_name": self.agent_name,
@@ -248,10 +248,10 @@ class AgentPlan:
         }
         if self.external is not None:
             document["external"] = self.external.to_document()
-        if self._code.pickled is not None:
+        if with_code and self._code.pickled is not None:
             document["pickled_functions"] = self._code.pickled.model_dump()
         if self.agents:
-            document["agents"] = {name: agent.to_document() for name, agent in self.agents.items()}
+            document["agents"] = {name: agent.to_document(with_code=with_code) for name, agent in self.agents.items()}
         return document
 
     @classmethod

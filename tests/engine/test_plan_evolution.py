@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 
 import pytest
 
@@ -259,3 +261,33 @@ def test_aliases_travel_in_the_plan():
     plan = AgentPlan.from_agent(successor(aliases=["score", "older"]))
     assert AgentPlan.from_json(plan.to_json()).actions["rate"].aliases == ["score", "older"]
     assert set(plan.renamed) == {"score", "older"}
+
+
+def scripted(text: str) -> Agent:
+    """An agent of a script: its functions, and those of the agent it calls, travel by value."""
+
+    async def answer(event, ctx):
+        await ctx.durable_execute_async(look_up, event.input)
+        ctx.send_event(OutputEvent(text))
+
+    async def ask(event, ctx):
+        (said,) = await ctx.call_agent("other", event.input)
+        ctx.send_event(OutputEvent(f"{text} {said}"))
+
+    return (
+        Agent().add_action("ask", [InputEvent], ask).add_agent("other", Agent().add_action("x", [InputEvent], answer))
+    )
+
+
+def unpacked(plan: str) -> bytes:
+    return zlib.decompress(base64.b85decode(plan))
+
+
+def test_functions_that_travel_by_value_are_those_of_the_new_script():
+    harness = AgentHarness(scripted("old"))
+    harness.feed("k", "a")
+    (kept,) = (packed for name, packed in harness.state_of("\0synthetic")[PLANS].items() if name != "order")
+    assert b'"actions"' in unpacked(kept)
+    assert b"pickled_functions" not in unpacked(kept), "code is not kept"
+    assert restored(harness, scripted("new")) == ["a"]
+    assert harness.outputs == ["new new"]
