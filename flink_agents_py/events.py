@@ -321,7 +321,7 @@ class EventType:
 
     InputEvent: str = InputEvent.EVENT_TYPE
     OutputEvent: str = OutputEvent.EVENT_TYPE
-    # Their classes are in chat_events and memory_events, which need this module.
+    # Their classes are in modules that need this one: chat_events, memory_events, agent_events, external.
     ChatRequestEvent: str = "_chat_request_event"
     ChatResponseEvent: str = "_chat_response_event"
     ToolRequestEvent: str = "_tool_request_event"
@@ -333,6 +333,9 @@ class EventType:
     SensoryWriteEvent: str = "_sensory_write_event"
     SensoryReadEvent: str = "_sensory_read_event"
     AgentRunBeginEvent: str = "_agent_run_begin_event"
+    AgentRequestEvent: str = "_agent_request_event"
+    AgentResponseEvent: str = "_agent_response_event"
+    ActionFailedEvent: str = "_action_failed_event"
 
 
 def encode_event(event: Event) -> str:

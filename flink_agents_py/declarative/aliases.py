@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flink_agents_py.agent_events import AgentRequestEvent, AgentResponseEvent
 from flink_agents_py.events import EventType
 from flink_agents_py.external.events import ActionFailedEvent
 from flink_agents_py.resources.base import ResourceType
@@ -17,6 +18,8 @@ EVENT_ALIASES = {
     "context_retrieval_request": EventType.ContextRetrievalRequestEvent,
     "context_retrieval_response": EventType.ContextRetrievalResponseEvent,
     "action_failed": ActionFailedEvent.EVENT_TYPE,
+    "agent_request": AgentRequestEvent.EVENT_TYPE,
+    "agent_response": AgentResponseEvent.EVENT_TYPE,
 }
 """They stand for a whole trigger; in expressions there is EventType."""
 

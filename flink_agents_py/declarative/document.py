@@ -55,6 +55,7 @@ class AgentsFile:
             here = ("agents", number)
             self._check(agent, here)
             self._check_names("actions", agent.actions, (*here, "actions"))
+            self._check_names("subagents", agent.subagents, (*here, "subagents"))
             for index, entry in enumerate(agent.actions):
                 if isinstance(entry, ActionEntry):
                     self._check_triggers(entry, (*here, "actions", index))

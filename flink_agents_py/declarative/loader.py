@@ -115,8 +115,11 @@ class AgentFiles:
         declared = self._resources.get((section, name))
         return None if declared is None else declared.where
 
-    def make(self, name: str) -> Agent:
+    def make(self, name: str, callers: tuple[str, ...] = ()) -> Agent:
         """The agent of that name; its functions are imported.
+
+        Args:
+            callers: the agents that call it, where it is made for them.
 
         Raises:
             AgentDefinitionError: there is none of that name.
@@ -140,6 +143,17 @@ class AgentFiles:
         if registry is not None:
             agent.add_action_registry(registry)
         self._add_actions(agent, declared, entry)
+        for number, item in enumerate(entry.subagents):
+            called, wanted = (item, item) if isinstance(item, str) else (item.name, item.agent)
+            place = (*here, "subagents", number)
+            if wanted not in self._agents:
+                raise file.error(
+                    f"there is no agent {wanted!r}", place, f"loaded are: {', '.join(self.names) or 'none'}"
+                )
+            if wanted in (*callers, name):
+                circle = " -> ".join((*callers, name, wanted))
+                raise file.error(f"agents call each other in a circle: {circle}", place, "break the circle")
+            agent.add_agent(called, self.make(wanted, (*callers, name)))
         return agent
 
     def _add_actions(self, agent: Agent, declared: _Declared, entry: AgentEntry) -> None:

@@ -150,6 +150,15 @@ class ReActEntry(BaseModel):
     on_error: OnError = "fail"
 
 
+class SubagentEntry(BaseModel):
+    """An agent of a file that this one calls, under a name of its own: ctx.call_agent(name, ...)."""
+
+    model_config = _STRICT
+
+    name: Name
+    agent: Name = Field(description="name of an agent in this file or in another one that is loaded")
+
+
 class Resources(BaseModel):
     """The sections of resources."""
 
@@ -171,6 +180,13 @@ def _kind(value: Any) -> str:
     return "shared" if isinstance(value, str) else "own"
 
 
+SubagentOrName = Annotated[
+    Annotated[SubagentEntry, Tag("own")]
+    | Annotated[str, Field(min_length=1, description="the name of an agent, under which it is called"), Tag("shared")],
+    Discriminator(_kind),
+]
+
+
 ActionOrName = Annotated[
     Annotated[ActionEntry, Tag("own")]
     | Annotated[str, Field(min_length=1, description="the name of a shared action"), Tag("shared")],
@@ -185,6 +201,7 @@ class AgentEntry(Resources):
     description: str | None = Field(default=None, description="for people; it is not in the plan")
     react: ReActEntry | None = None
     actions: list[ActionOrName] = []
+    subagents: list[SubagentOrName] = Field(default=[], description="agents that this one calls")
 
 
 class AgentsDocument(Resources):

@@ -164,6 +164,20 @@ external_actions:
     assert outputs(environment, "clerk", 17, "x") == [{"paid": 17}, "INVALID_CALL"]
 
 
+CALLING = """
+agents:
+  - name: asker
+    actions:
+      - {name: ask, function: "HOME:ask_shouter", trigger_conditions: [input]}
+    subagents:
+      - {name: loud, agent: shouter}
+"""
+
+
+def test_an_agent_may_call_others_of_any_file(load):
+    assert outputs(load(CALLING, SHOUTER), "asker", "why") == [["WHY?"]]
+
+
 def test_values_are_filled_in_with_their_type(load):
     text = SHOUTER.replace('config: {mark: "?"}', 'config: {mark: "${a}${b}", n: "${n}"}')
     agent, _ = load(text, a="x", b=1, n=2.5).named_agent("shouter")
@@ -222,7 +236,7 @@ def test_the_published_schema_is_that_of_the_models():
     assert json.loads(published) == json_schema()
 
 
-@pytest.mark.parametrize("text", [SHOUTER, SHARING, RESOURCES])
+@pytest.mark.parametrize("text", [SHOUTER, SHARING, RESOURCES, CALLING])
 def test_files_satisfy_the_schema(text):
     from ruamel.yaml import YAML
 

@@ -154,6 +154,16 @@ def test_a_shared_action_that_is_not_there_is_told(tmp_path):
     assert caught.value.where.endswith("a.yaml:4:9 (agents[0].actions[0])")
 
 
+@pytest.mark.parametrize(
+    ("called", "what"), [("two", "no agent 'two'"), ("one", "in a circle: one -> one"), ("{name: a, agent: b}", "'b'")]
+)
+def test_an_agent_that_cannot_be_called_is_told(tmp_path, called, what):
+    environment = load(tmp_path / "a.yaml", GOOD.replace("    actions:", f"    subagents: [{called}]\n    actions:"))
+    with pytest.raises(AgentFileError, match=what) as caught:
+        environment.from_list([1]).apply("one")
+    assert caught.value.where.endswith("a.yaml:3:17 (agents[0].subagents[0])")
+
+
 def test_names_are_declared_once_in_all_files_of_an_environment(tmp_path):
     environment = load(tmp_path / "a.yaml", GOOD)
     with pytest.raises(AgentFileError, match=r"agent 'one' is declared twice, first at .*a\.yaml:2:5"):

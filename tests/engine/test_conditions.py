@@ -253,7 +253,7 @@ class Failures(Agent):
     async def ask(event: InputEvent, ctx):
         await ctx.call("refuse", {})
 
-    @action("failed.code == 'BUSINESS_REJECTED'")
+    @action("type == EventType.ActionFailedEvent && failed.code == 'BUSINESS_REJECTED'")
     @staticmethod
     def told(event: ActionFailedEvent, ctx):
         ctx.send_event(OutputEvent(event.failed.code))

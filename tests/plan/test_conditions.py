@@ -8,6 +8,7 @@ import pytest
 
 from flink_agents_py import Agent, AgentPlan, Event, InputEvent
 from flink_agents_py.errors import EnvironmentSetupError, PlanFormatError, SignatureError, TriggerError
+from flink_agents_py.plan.cel_tokens import EVENT_TYPES
 from flink_agents_py.plan.conditions import read_condition
 
 pytest.importorskip("cel", reason="common-expression-language needs Python 3.11")
@@ -169,3 +170,12 @@ def test_reading_a_plan_needs_no_evaluator_and_compiling_one_says_what_to_instal
     with pytest.raises(EnvironmentSetupError, match="common-expression-language") as caught:
         AgentPlan.from_agent(agent)
     assert "flink-agents-py[cel]" in caught.value.fix or sys.version_info < (3, 11)
+
+
+def test_the_event_types_of_expressions_are_those_of_the_classes():
+    for name, event_type in EVENT_TYPES.items():
+        assert next(cls for cls in _subclasses(Event) if cls.__name__ == name).EVENT_TYPE == event_type
+
+
+def _subclasses(cls):
+    return [found for direct in cls.__subclasses__() for found in (direct, *_subclasses(direct))]

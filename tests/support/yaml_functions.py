@@ -40,5 +40,9 @@ async def pay(event: InputEvent, ctx: RunnerContext) -> None:
     ctx.send_event(OutputEvent(result.value if result.ok else result.code))
 
 
+async def ask_shouter(event: InputEvent, ctx: RunnerContext) -> None:
+    ctx.send_event(OutputEvent(await ctx.call_agent("loud", event.input)))
+
+
 class Answer(BaseModel):
     text: str
