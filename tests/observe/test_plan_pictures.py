@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from flink_agents_py import Agent, AgentPlan, Event, InputEvent, OutputEvent, RunnerContext, action
 from flink_agents_py.cli import main
 from flink_agents_py.observe.plan_graph import graph_of
@@ -68,3 +70,13 @@ def test_a_plan_file_and_an_agent_by_name_are_shown_alike(tmp_path, capsys):
     main(["plan", "show", "jobs.benchmarks.agents:ChainAgent"])
     assert capsys.readouterr().out == from_file
     assert main(["plan", "show", "no.such:Agent"]) == 1
+
+
+def test_conditions_are_told_and_drawn_where_they_say_the_type_of_their_events():
+    pytest.importorskip("cel", reason="common-expression-language needs Python 3.11")
+    agent = Pricer().add_action("check", ["type == 'audit' && price > 1", "price > 9"], Pricer.tell)
+    graph = graph_of(AgentPlan.from_agent(agent))
+    assert [node.label for node in graph.before("action:check", "event")] == ["audit"]
+    assert graph.nodes["action:check"].detail == "when type == 'audit' && price > 1, when price > 9"
+    assert "check (when type == 'audit' && price > 1, when price > 9)" in as_text(graph)
+    assert "when price &gt; 9" in as_svg(graph)

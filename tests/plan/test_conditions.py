@@ -174,7 +174,7 @@ def test_reading_a_plan_needs_no_evaluator_and_compiling_one_says_what_to_instal
 
 def test_the_event_types_of_expressions_are_those_of_the_classes():
     for name, event_type in EVENT_TYPES.items():
-        assert next(cls for cls in _subclasses(Event) if cls.__name__ == name).EVENT_TYPE == event_type
+        assert event_type == next(cls for cls in _subclasses(Event) if cls.__name__ == name).EVENT_TYPE
 
 
 def _subclasses(cls):
