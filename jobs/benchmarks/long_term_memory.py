@@ -33,7 +33,7 @@ from flink_agents_py.ext.model2vec import LocalEmbeddingModelConnection
 from flink_agents_py.ext.sqlite_vec import SqliteVecVectorStore
 from flink_agents_py.local.runner import LocalRunner
 from flink_agents_py.long_term.records import TOKENS
-from flink_agents_py.resources.filters import PARTITION
+from flink_agents_py.resources.filters import PARTITION, parse_filter
 from jobs.benchmarks.machine import BUSY, busy_share
 
 WORDS = 14
@@ -144,7 +144,7 @@ def measure(options: argparse.Namespace, limit: int) -> dict[str, Any]:
             caught_up = time.monotonic() - began - seconds
             group = runner.engine.metrics.get_sub_group("longTermMemory")
             counted = {name: group.get_counter(name).get_count() for name in group.metrics}
-            sizes = _sizes(path)
+            sizes, searched = _left(path)
     return {
         "items_added": counted["itemsAdded"],
         "items": sum(size for size, _ in sizes),
@@ -156,6 +156,7 @@ def measure(options: argparse.Namespace, limit: int) -> dict[str, Any]:
         "tokens_after_compaction": counted["tokensAfterCompaction"],
         "searches": counted["searches"],
         "tokens_per_search": round(counted["tokensReturned"] / counted["searches"], 1),
+        "tokens_per_search_at_end": searched,
         "inputs_per_s": round(options.items / seconds, 1),
         "caught_up_after_s": round(caught_up, 1),
         **{
@@ -174,18 +175,20 @@ def _inputs(items: int, keys: int) -> Iterator[tuple[str, tuple[int, str], None]
         yield f"key {number % keys}", (number // keys, f"{text} {number}"), None
 
 
-def _sizes(path: Path) -> list[tuple[int, int]]:
-    """Items and tokens of each set."""
-    store = SqliteVecVectorStore(path=str(path))
+def _left(path: Path) -> tuple[list[tuple[int, int]], float]:
+    """Items and tokens of each set; tokens that a search with the usual limit returns now, on average."""
+    store, collection = SqliteVecVectorStore(path=str(path)), LongTermMemoryOptions.COLLECTION.default
+    vector: Any = LocalEmbeddingModelConnection().embed("the customer asked for a refund")
+    sizes: dict[str, list[int]] = {}
     try:
-        found = store.find(None, 1_000_000, LongTermMemoryOptions.COLLECTION.default)
+        for document in store.find(None, 1_000_000, collection):
+            if TOKENS in document.metadata:
+                sizes.setdefault(document.metadata[PARTITION], []).append(document.metadata[TOKENS])
+        found = [store.nearest(collection, vector, LIMIT, parse_filter({PARTITION: name})) for name in sizes]
     finally:
         store.close()
-    sizes: dict[str, list[int]] = {}
-    for document in found:
-        if TOKENS in document.metadata:
-            sizes.setdefault(document.metadata[PARTITION], []).append(document.metadata[TOKENS])
-    return [(len(tokens), sum(tokens)) for tokens in sizes.values()]
+    searched = sum(document.metadata[TOKENS] for documents in found for document in documents)
+    return [(len(tokens), sum(tokens)) for tokens in sizes.values()], round(searched / len(sizes), 1)
 
 
 def _quantile(values: list[float], share: float) -> float:
