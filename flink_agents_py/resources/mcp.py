@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from flink_agents_py.errors import ToolError
-from flink_agents_py.resources.base import ModelResource
+from flink_agents_py.resources.base import ModelResource, ResourceType
 from flink_agents_py.resources.messages import ChatMessage
 from flink_agents_py.resources.tools import Tool, ToolMetadata, ToolType
 
@@ -74,7 +74,7 @@ class RemoteTool(Tool):
 class OfferedTool(Tool):
     """A tool of an MCP server as it is offered to a model."""
 
-    resource_type: ClassVar = Tool.resource_type
+    resource_type: ClassVar[ResourceType] = Tool.resource_type
 
     def call(self, **arguments: Any) -> Any:  # noqa: ARG002 - the signature of tools
         """Not here: it is called through :class:`RemoteTool`.
