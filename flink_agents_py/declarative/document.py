@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from flink_agents_py.declarative.aliases import CLASS_ALIASES, EVENT_ALIASES
 from flink_agents_py.declarative.source import Location, Place, Source
 from flink_agents_py.declarative.specs import ActionEntry, AgentsDocument, DescriptorEntry, Resources
-from flink_agents_py.errors import AgentFileError, TriggerError
+from flink_agents_py.errors import AgentFileError, EnvironmentSetupError, TriggerError
 from flink_agents_py.plan.conditions import read_condition
 from flink_agents_py.plan.triggers import triggers_of
 from flink_agents_py.resources.base import ResourceType
@@ -106,7 +107,8 @@ class AgentsFile:
             try:
                 for expression in triggers_of([entry], "").expressions:
                     condition = read_condition(expression, "")
-                    condition.program("")
+                    with suppress(EnvironmentSetupError):  # whoever applies the agent needs it, and is told so
+                        condition.program("")
             except TriggerError as error:
                 place = self.source.place(location)
                 if error.line is not None and error.column is not None:

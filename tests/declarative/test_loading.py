@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from flink_agents_py import Agent, AgentPlan, AgentsExecutionEnvironment, InputEvent, Prompt, ResourceType
 from flink_agents_py.declarative.specs import json_schema
-from flink_agents_py.errors import AgentDefinitionError, AgentFileError, FunctionNotFoundError
+from flink_agents_py.errors import AgentDefinitionError, AgentFileError, EnvironmentSetupError, FunctionNotFoundError
 from tests.support.yaml_functions import shout
 
 HOME = "tests.support.yaml_functions"
@@ -72,6 +72,16 @@ def test_triggers_may_be_expressions(load):
     pytest.importorskip("cel", reason="common-expression-language needs Python 3.11")
     text = SHOUTER.replace("[input]", '["type == EventType.InputEvent && input > 1", "input == \'x\'"]')
     assert outputs(load(text), "shouter", 1, 2, "x") == ["2?", "X?"]
+
+
+def test_a_file_with_expressions_can_be_loaded_without_their_evaluator(load, monkeypatch):
+    text = SHOUTER.replace("[input]", "[\"input == 'x'\"]")
+    monkeypatch.setitem(sys.modules, "cel", None)
+    environment = load(text, SHOUTER.replace("shouter", "other"))
+    assert outputs(environment, "other", "a") == ["A?"]
+    with pytest.raises(EnvironmentSetupError) as caught:
+        environment.from_list([1]).apply("shouter")
+    assert "0.yaml:6:9 (agents[0].actions[0])" in caught.value.where
 
 
 SHARING = """
