@@ -81,3 +81,17 @@ def test_two_different_modes_are_refused(inspect):
     error = inspect(flink={MODE: "process"}, agents={"execution-mode": "thread"})["error"]
     assert "execution-mode is thread" in error
     assert "set only one of them" in error
+
+
+def test_packages_of_an_interpreter_that_is_not_ours_are_not_made_up(inspect):
+    elsewhere = inspect(flink={"python.executable": "/elsewhere/bin/python"})
+    assert elsewhere["ours"][MODE] == "thread"
+    assert "python.pythonpath" not in elsewhere["flink"]
+    beside = inspect(flink={"python.executable": sys.executable})
+    assert sys.prefix in beside["flink"]["python.pythonpath"]
+
+
+def test_an_interpreter_that_comes_with_the_job_is_not_embedded(inspect):
+    error = inspect(flink={MODE: "thread", "python.executable": "environment/bin/python"})["error"]
+    assert "which cannot be embedded" in error
+    assert "process mode" in error

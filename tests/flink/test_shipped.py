@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
+from flink_agents_py.errors import EnvironmentSetupError
 from flink_agents_py.flink.package import build
 from flink_agents_py.flink.standalone import StandaloneCluster
 from tests.support.bare_python import python_with_apache_flink
@@ -89,6 +90,16 @@ def id_of(cluster, name, client):
     return job
 
 
+def stopped(cluster, job, directory):
+    """Path of a savepoint; ``None`` if it failed because a source was just coming to its end."""
+    try:
+        return cluster.stop_with_savepoint(job, directory.as_uri(), timeout=PATIENCE_S)
+    except EnvironmentSetupError as error:
+        if "CheckpointException" not in str(error):
+            raise
+        return None
+
+
 def test_shipped_jobs_run_where_nothing_of_the_project_is_and_go_on_from_a_savepoint_with_another_parallelism(tmp_path):
     workers = python_with_apache_flink(tmp_path / "python")
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -120,7 +131,7 @@ def test_shipped_jobs_run_where_nothing_of_the_project_is_and_go_on_from_a_savep
         job = id_of(cluster, "sums", piping)
         cluster.wait_for_state(job, "RUNNING", timeout=PATIENCE_S)
         eventually(lambda: cluster.checkpoints(job)["counts"]["completed"] > 0)
-        savepoint = cluster.stop_with_savepoint(job, (tmp_path / "savepoints").as_uri(), timeout=PATIENCE_S)
+        savepoint = eventually(lambda: stopped(cluster, job, tmp_path / "savepoints"), what="there is a savepoint")
         for client in (analysing, piping):
             said = client.communicate(timeout=PATIENCE_S)[0]
             assert client.returncode == 0, said
