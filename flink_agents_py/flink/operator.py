@@ -319,14 +319,14 @@ class AgentOperator(KeyedProcessFunction):
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         service = self._timers.service = ctx.timer_service()
-        watermark = service.current_watermark()
+        watermark = _said(service.current_watermark())
         if self._held is not None and watermark is not None:
             self._held.advance(watermark)
         if self._copies_input:
             value = own_copy(value)
         if self._read is not None:
             value = self._read(value)
-        self._engine.process(ctx.get_current_key(), value, ctx.timestamp(), watermark)
+        self._engine.process(ctx.get_current_key(), value, _said(ctx.timestamp()), watermark)
 
     def _process_when_free(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Backpressure (S13): wait in slices, let results go downstream meanwhile, then take the input."""
@@ -386,6 +386,11 @@ class AgentOperator(KeyedProcessFunction):
         return emitted
 
 
+def _said(moment: int | None) -> int | None:
+    """A timestamp or watermark; Flink says the least number there is where there is none."""
+    return None if moment == NO_WATERMARK else moment
+
+
 def _watermark(service: TimerService) -> int:
     watermark = service.current_watermark()
     return NO_WATERMARK if watermark is None else int(watermark)
@@ -405,12 +410,10 @@ class _Moment:
     context: KeyedProcessFunction.Context
 
     def timestamp(self) -> int | None:
-        timestamp: int | None = self.context.timestamp()
-        return timestamp
+        return _said(self.context.timestamp())
 
     def watermark(self) -> int | None:
-        watermark: int | None = self.context.timer_service().current_watermark()
-        return watermark
+        return _said(self.context.timer_service().current_watermark())
 
 
 def own_copy(value: Any) -> Any:

@@ -24,7 +24,7 @@ COVERED = "~covered"
 
 _MOST_COVERED = 1000
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""What a datetime can say. Flink's sources give records without a timestamp the least number there is."""
+"""What a datetime can say."""
 
 
 def document_of(

@@ -36,6 +36,7 @@ def test_keys_keep_their_type(run):
         seen = [output for output in written if output["case"] == case]
         assert [output["sequence"] for output in seen] == [1, 2, 3], case
         assert [output["key"] for output in seen] == [shapes.described(key)] * 3
+        assert [output["moment"] for output in seen] == [[None, None]] * 3, "the stream has no timestamps"
 
 
 def test_outputs_are_of_the_declared_type(run):

@@ -99,6 +99,7 @@ class ShapesAgent(Agent):
             "case": ctx.config.get("case"),
             "key": described(ctx.key),
             "sequence": ctx.sequence,
+            "moment": [ctx.timestamp, ctx.watermark],
             "given": described(given),
             "back": described(back),
             "earlier": earlier,
