@@ -23,7 +23,7 @@ def begun(ledger) -> dict[int, str]:
 
 
 @pytest.mark.flink
-@pytest.mark.parametrize("source", ["file", "stream"])
+@pytest.mark.parametrize(("mode", "source"), [("thread", "file"), ("thread", "stream"), ("process", "stream")])
 def test_a_thousand_runs_in_flight_keep_their_plan_while_it_is_exchanged(host, mode, source, tmp_path, ledger, outputs):
     """Prompt, tools and a trigger change; then a savepoint with runs of both versions in it."""
     digests, texts = {}, {}
@@ -77,6 +77,7 @@ def test_a_thousand_runs_in_flight_keep_their_plan_while_it_is_exchanged(host, m
 
 
 @pytest.mark.flink
+@pytest.mark.parametrize("mode", ["thread"])  # the other one is in the test above
 def test_a_savepoint_with_suspended_runs_goes_on_under_a_changed_plan(host, mode, tmp_path, ledger, outputs):
     """Interrupted runs end under the plan they began with; what waited behind them begins under the new one."""
     count, keys = 20, 10
