@@ -207,7 +207,7 @@ class FencedError(FlinkAgentsError):
 
 
 class MissingActionError(StateRecordError):
-    """An interrupted run comes to an action that neither its own code nor this plan has (``plan.on-missing-action``)."""
+    """An interrupted run comes to an action that neither its code nor this plan has (``plan.on-missing-action``)."""
 
     code = "FA311"
 

@@ -208,9 +208,9 @@ class PlanVersions:
         # What was written to the state of this job is as trusted as its state.
         plan = AgentPlan.from_json(text, allow_pickled=True, config=self._engine.config)
         if self._engine.updates is None:
-            here = self.current.plan.agents
+            agents = self.current.plan.agents
             plan.agents |= {
-                name: here[name] for name, agent in plan.agents.items() if agent.pickled_actions and name in here
+                name: agents[name] for name, agent in plan.agents.items() if agent.pickled_actions and name in agents
             }
         plan.count_resources_in(self._engine.metrics)
         routes, by_event = routes_of(plan, self._route)

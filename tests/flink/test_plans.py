@@ -40,6 +40,7 @@ def test_a_thousand_runs_in_flight_keep_their_plan_while_it_is_exchanged(host, m
             "count": COUNT,
             "keys": KEYS,
             "per_second": PER_SECOND,
+            "event_time": source == "stream",
             "gate": str(gate),
             "ledger": str(ledger),
             "outputs": str(outputs),
