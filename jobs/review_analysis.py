@@ -17,6 +17,7 @@ review, with the sentiment and the product's mean sentiment so far in [-1, 1] an
 ``{"kind":"alert", "product_id", "mean", "count"}`` each time a product's mean falls below ``ALERT_BELOW``.
 ``OUTPUT.rejects.jsonl`` gets ``{"line", "reason", "text"}`` for each line that is no review. Both appear, complete,
 when the job has ended well; a failed job leaves neither. On a cluster the input must be readable by the TaskManagers.
+With ``--output-folder`` they also write, and the job can be stopped with a savepoint and go on (see review_folder.py).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from flink_agents_py.flink.failures import python_cause
 # in this file by value and need no neighbour of it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from jobs.review_cli import parse_arguments, written_paths
+from jobs.review_folder import run_into
 from jobs.review_model import model_resources
 from jobs.review_report import Summary, Watch
 
@@ -338,6 +340,7 @@ def build(options: argparse.Namespace) -> DataStream:
         .process(ReadReviews(str(options.input.resolve()), options.limit, rejects), Types.PICKLED_BYTE_ARRAY())
         .set_parallelism(1)
         .name("read reviews")
+        .uid("read-reviews")
     )
     for name, kind, descriptor in model_resources(options.model, options.base_url):
         agents_env.add_resource(name, kind, descriptor)
@@ -353,6 +356,8 @@ def build(options: argparse.Namespace) -> DataStream:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; 0 if it ended well, 1 if it failed, 2 if the command line is wrong."""
     options = parse_arguments(arguments)
+    if options.output_folder is not None:
+        return run_into(build(options).map(lambda result: result["record"]), options.output_folder)
     summary = Summary()
     output_path, rejects_path, *parts = written_paths(options.output)
     try:

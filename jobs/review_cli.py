@@ -28,6 +28,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="JSON lines; rejects go to OUTPUT.rejects.jsonl (default review_analysis.jsonl, here)",
     )
     parser.add_argument(
+        "--output-folder",
+        type=Path,
+        metavar="FOLDER",
+        help="instead of --output: the TaskManagers write JSON lines there, rejects among them",
+    )
+    parser.add_argument(
         "--model",
         type=model_name,
         metavar="local | openai:NAME | anthropic:NAME | ollama:NAME",

@@ -116,3 +116,13 @@ def test_a_missing_input_is_one_line_and_code_2(tmp_path):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "does not exist" in done.stderr
+
+
+def test_with_an_output_folder_the_taskmanagers_write_what_the_client_would_have_collected(tmp_path):
+    output, folder = tmp_path / "out.jsonl", tmp_path / "folder"
+    for arguments in ([], ["--output-folder", str(folder), "--parallelism", "2"]):
+        done = run_job(DEMO, output, *arguments)
+        assert done.returncode == 0, done.stderr
+    written = [record for part in folder.glob("part-*.jsonl") for record in records(part)]
+    collected = records(output) + records(Path(f"{output}.rejects.jsonl"))
+    assert sorted(map(str, written)) == sorted(map(str, collected))
