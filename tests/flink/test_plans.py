@@ -32,7 +32,7 @@ def test_a_thousand_runs_in_flight_keep_their_plan_while_it_is_exchanged(host, m
     folder = tmp_path / "plans"
     folder.mkdir()
     path = folder / "plan 1.json" if source == "stream" else tmp_path / "plan.json"
-    path.write_text(texts[1] + "\n")
+    path.write_text("half of a pl\n")  # refused: the plan that the job was submitted with stays in force
     gate = tmp_path / "gate"
 
     def start(savepoint=""):
@@ -51,6 +51,8 @@ def test_a_thousand_runs_in_flight_keep_their_plan_while_it_is_exchanged(host, m
 
     job = start()
     eventually(lambda: len(begun(ledger)) >= IN_FLIGHT, what=f"{IN_FLIGHT} keys in flight")
+    (letter,) = eventually(lambda: lines(f"{outputs}.letters"), what="a dead letter")
+    assert (letter["kind"], letter["plan_version"]) == ("plan", digests[1])
     new = tmp_path / "new"
     new.write_text(texts[2] + "\n")
     new.rename(path if source == "file" else folder / "plan 2.json")

@@ -23,6 +23,7 @@ from flink_agents_py import (
     RunnerContext,
     Tool,
 )
+from flink_agents_py.engine.driver import DEAD_LETTERS
 from flink_agents_py.errors import UnknownResourceError
 from tests.flink.programs.sinks import append_to
 from tests.flink.programs.sources import key_of, numbers
@@ -136,3 +137,4 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     else:
         stream = built.to_datastream(plan_version=True)
         append_to(stream.map(lambda pair: {"version": pair[0], **pair[1]}), spec["outputs"])
+        append_to(built.side_output(DEAD_LETTERS), f"{spec['outputs']}.letters", "letters")
