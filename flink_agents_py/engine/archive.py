@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 PLANS = "agent.plans"
 """Name of the state."""
 _ORDER = "order"
+_INSTEAD = "instead"
 
 
 class PlanArchive:
     """Plans by digest.
 
     Args:
-        state: map state (``agent.plans``); under a home: digest -> packed plan, and the digests in order of arrival.
+        state: map state (``agent.plans``); under a home: digest -> packed plan, the digests in order of arrival, and
+            which plan is in force instead of the one that was submitted.
         owned: the homes of this subtask.
         limit: plans that are kept, beside those that are said to be in use.
     """
@@ -38,12 +40,18 @@ class PlanArchive:
         self._owned = owned
         self._limit = limit
 
-    def keep(self, digest: str, text: str, in_use: Collection[str]) -> None:
-        """Keep a plan as the newest one under all homes of this subtask; the scope stays where it is."""
+    def keep(self, digest: str, text: str, in_use: Collection[str], *, instead_of: str = "") -> None:
+        """Keep a plan as the newest one under all homes of this subtask; the scope stays where it is.
+
+        Args:
+            instead_of: the plan that the job was submitted with, if runs begin under this one instead.
+        """
         here = self._scope.current()
         packed = base64.b85encode(zlib.compress(text.encode())).decode("ascii")
         for home in self._owned:
             self._scope.switch(self._homes.handle_of(home))
+            if instead_of:
+                self._state.put(_INSTEAD, f"{instead_of}:{digest}")
             order = self._order()
             if order and order[-1] == digest:
                 continue
@@ -63,16 +71,19 @@ class PlanArchive:
         """The plan that a run of ``key`` began with, if it was kept; the scope stays where it is."""
         return self._read(self._homes.home_of(key), digest)
 
-    def newest(self) -> str | None:
-        """The plan that was kept last, by this attempt of the job or one before it."""
-        return self._read(self._owned[0], None) if self._owned else None
+    def instead_of(self, submitted: str) -> str | None:
+        """The plan that was exchanged for ``submitted`` when state was written, by an attempt of the same submission.
 
-    def _read(self, home: Any, digest: str | None) -> str | None:
+        A job that is submitted with another plan begins with that.
+        """
+        return self._read(self._owned[0], "", submitted) if self._owned else None
+
+    def _read(self, home: Any, digest: str, submitted: str = "") -> str | None:
         here = self._scope.current()
         self._scope.switch(self._homes.handle_of(home))
-        if digest is None:
-            order = self._order()
-            digest = order[-1] if order else ""
+        if submitted:
+            before, _, after = (self._state.get(_INSTEAD) or "").partition(":")
+            digest = after if before == submitted else ""
         packed = self._state.get(digest)
         self._scope.switch(here)
         return None if packed is None else zlib.decompress(base64.b85decode(packed)).decode()

@@ -60,7 +60,7 @@ class PlanUpdates:
         elif not self._looked_back:
             # What was offered to an earlier attempt is in force, and is not offered again.
             self._looked_back = True
-            kept = self._versions.newest_kept()
+            kept = self._versions.exchanged_before()
             if kept is not None:
                 self._take(lambda: kept, "state", trusted=True)
 

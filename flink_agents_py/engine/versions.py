@@ -112,12 +112,12 @@ class PlanVersions:
             for reference, cls in event_classes_of(plan.actions.values()).items():
                 self.event_classes.setdefault(reference, cls)
         self._known[plan.digest] = self.current = known
-        self.keep()
+        self.keep(instead_of=self._engine.plan.digest)
         return True
 
-    def newest_kept(self) -> str | None:
-        """The plan that was in force when state was last written; the scope must be at a key."""
-        return None if self._archive is None else self._archive.newest()
+    def exchanged_before(self) -> str | None:
+        """The plan that was in force when state was written, if that is not the submitted one; needs a key scope."""
+        return None if self._archive is None else self._archive.instead_of(self._engine.plan.digest)
 
     def forget(self, in_use: set[str]) -> None:
         """Let go of versions that no run is under any more."""
@@ -140,13 +140,13 @@ class PlanVersions:
                 fix="restart the job with it, or set memory.generate-event for the job in the first place",
             )
 
-    def keep(self) -> None:
+    def keep(self, *, instead_of: str = "") -> None:
         """Keep the current plan: a run is about to outlive its callback under it."""
         self.unkept = False
         if self._archive is not None:
             plan = self.current.plan
             text = json.dumps(plan.to_document(with_code=self._engine.updates is not None), ensure_ascii=False)
-            self._archive.keep(self.current.digest, text, self._known)
+            self._archive.keep(self.current.digest, text, self._known, instead_of=instead_of)
 
     def of(self, digest: str, key: Any) -> PlanVersion:
         """The version with that digest, for a run of ``key`` that is rebuilt; ``""`` in records of old."""

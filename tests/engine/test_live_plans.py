@@ -125,6 +125,20 @@ def test_a_restore_keeps_the_version_of_each_run_and_the_newest_one(crash_after)
     }
 
 
+def test_a_job_that_is_submitted_with_another_plan_begins_with_that():
+    harness = harness_with(1)
+    harness.offer_plan(version(2))
+    harness.feed("b", "2")
+    snapshot = harness.snapshot()
+    harness.upgrade(version(3))
+    harness.restore(snapshot)
+    harness.advance(LONG_S)
+    harness.feed("c", "3")
+    finish_all(harness)
+    by_key = dict(harness.keyed_outputs[::-1])
+    assert by_key == {"key 0": expected(1, "a0"), "b": expected(2, "2"), "c": expected(3, "3")}
+
+
 def handle(call, session):
     return None
 
