@@ -124,9 +124,7 @@ class AgentsExecutionEnvironment(ABC):
         self._resources.add_action_registry(registry)
         return self
 
-    def load_yaml(
-        self, paths: str | Path | Iterable[str | Path], *, values: Mapping[str, Any] | None = None
-    ) -> Self:
+    def load_yaml(self, paths: str | Path | Iterable[str | Path], *, values: Mapping[str, Any] | None = None) -> Self:
         """Load agents from one or more YAML files; then ``.apply("name")`` applies one of them.
 
         Resources and actions beside ``agents:`` are shared: with all agents of this environment, those of files that
