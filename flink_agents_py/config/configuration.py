@@ -105,10 +105,11 @@ class AgentConfiguration:
             if isinstance(key, ConfigOption) and KNOWN.get(name) is not key:  # those were parsed when they were set
                 return key.parse(value, self.source_of(name))
             return value
-        _check_name(name, "code")
+        option = key if isinstance(key, ConfigOption) else KNOWN.get(name)
+        if option is None or option is not KNOWN.get(name):
+            _check_name(name, "code")
         if default is not None:
             return default
-        option = key if isinstance(key, ConfigOption) else KNOWN.get(name)
         return option.default if option is not None else None
 
     @overload
