@@ -78,10 +78,15 @@ class IndexedVectorStore(ChangeableVectorStore):
         """Documents that pass a filter, without their vectors."""
         return self.listed(self._collection(collection_name), parse_filter(filters), limit, order_by)
 
-    def insert(self, documents: Sequence[Document], collection_name: str | None = None) -> list[str]:
-        """Add the documents whose ids are not there yet; returns the ids of those."""
+    def insert(
+        self,
+        documents: Sequence[Document],
+        collection_name: str | None = None,
+        unchanged: Mapping[str, Mapping[str, Any] | None] | None = None,
+    ) -> list[str] | None:
+        """Add documents whose ids are not there yet; returns the ids of those, None if what they rely on changed."""
         whole = self._whole(documents)
-        return self.put_new(self._collection(collection_name), whole) if whole else []
+        return self.put_new(self._collection(collection_name), whole, unchanged or {}) if whole else []
 
     def exchange(
         self,
@@ -99,8 +104,13 @@ class IndexedVectorStore(ChangeableVectorStore):
         """Store documents (with id and vector), in place of those of the same id."""
 
     @abstractmethod
-    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
-        """Store those of the documents (with id and vector) whose ids are not there; returns their ids."""
+    def put_new(
+        self, collection: str, documents: Sequence[Document], unchanged: Mapping[str, Mapping[str, Any] | None]
+    ) -> list[str] | None:
+        """Store those of the documents (with id and vector) whose ids are not there; returns their ids.
+
+        None, and no change, if one of ``unchanged`` is another now.
+        """
 
     @abstractmethod
     def swap(self, collection: str, documents: Sequence[Document], expected: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -197,9 +207,11 @@ def fuse(*rankings: Sequence[Document]) -> list[Document]:
     return [found[name].model_copy(update={"score": scores[name]}) for name in best]
 
 
-def as_expected(found: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
-    """Whether a document is there (its metadata is given) and has these fields."""
-    return found is not None and all(found.get(name) == value for name, value in fields.items())
+def as_expected(found: Mapping[str, Any] | None, fields: Mapping[str, Any] | None) -> bool:
+    """Whether a document is there (its metadata is given) and has these fields; or, if there are none, is not there."""
+    if found is None or fields is None:
+        return found is fields
+    return all(found.get(name) == value for name, value in fields.items())
 
 
 def no_collection(name: str, there: Sequence[str]) -> VectorStoreError:

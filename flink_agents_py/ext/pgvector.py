@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, SecretStr
 
@@ -73,11 +73,22 @@ class PgVectorStore(IndexedVectorStore):
         with self._transaction() as connection:
             self._put(connection, collection, documents)
 
-    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
-        """Store those of the documents whose ids are not there; returns their ids."""
+    def put_new(
+        self, collection: str, documents: Sequence[Document], unchanged: Mapping[str, Mapping[str, Any] | None]
+    ) -> list[str] | None:
+        """Store those of the documents whose ids are not there; None, and no change, if an unchanged one is not."""
         added: list[str] = []
         with self._transaction() as connection:
             self._ready(connection, collection, documents)
+            if unchanged:
+                self._hold(connection, collection, unchanged, "_shared")
+                rows = connection.execute(
+                    f"SELECT id, metadata FROM {self._table(collection)} WHERE id = ANY(%s) ORDER BY id FOR SHARE",
+                    (list(unchanged),),
+                ).fetchall()
+                found = dict(rows)
+                if not all(as_expected(found.get(name), fields) for name, fields in unchanged.items()):
+                    return None
             for document in documents:
                 row = connection.execute(f"{self._insert(collection)} DO NOTHING RETURNING id", _row(document))
                 added += [name for (name,) in row.fetchall()]
@@ -90,6 +101,7 @@ class PgVectorStore(IndexedVectorStore):
                 if expected:
                     return False
             else:
+                self._hold(connection, collection, [str(document.id) for document in documents])
                 table, names = self._table(collection), list(expected)
                 # Locked, in one order for all, until this transaction is over: nobody changes them meanwhile.
                 rows = connection.execute(
@@ -220,6 +232,17 @@ class PgVectorStore(IndexedVectorStore):
                 "content = excluded.content, metadata = excluded.metadata, embedding = excluded.embedding",
                 [_row(document) for document in documents],
             )
+
+    def _hold(self, connection: Any, collection: str, ids: Iterable[str], how: Literal["", "_shared"] = "") -> None:
+        """Wait for exchanges that store documents of these ids, and keep others waiting, until this transaction ends.
+
+        Rows alone could not be locked for it: there may be none yet. In one order for all, as locks must be taken.
+        """
+        connection.execute(
+            f"SELECT pg_advisory_xact_lock{how}(hashtext(%s), number) FROM "
+            "(SELECT DISTINCT hashtext(id) AS number FROM unnest(%s::text[]) AS id ORDER BY number) AS ordered",
+            (f"{self.prefix}_{collection}", list(ids)),
+        ).fetchall()
 
     def _ready(self, connection: Any, collection: str, documents: Sequence[Document]) -> None:
         """Make the collection if there is none, and check the vectors."""

@@ -81,10 +81,14 @@ class SqliteVecVectorStore(IndexedVectorStore):
         with self._lock, self._opened() as connection:
             self._put(connection, collection, documents)
 
-    def put_new(self, collection: str, documents: Sequence[Document]) -> list[str]:
-        """Store those of the documents whose ids are not there; returns their ids."""
+    def put_new(
+        self, collection: str, documents: Sequence[Document], unchanged: Mapping[str, Mapping[str, Any] | None]
+    ) -> list[str] | None:
+        """Store those of the documents whose ids are not there; None, and no change, if an unchanged one is not."""
         with self._lock, self._opened() as connection:
             self._ready(connection, collection, documents)
+            if not _all_as_expected(connection, collection, unchanged):
+                return None
             there = {document.id for document in documents if _metadata(connection, collection, document.id)}
             fresh = {str(document.id): document for document in documents if document.id not in there}
             self._put(connection, collection, list(fresh.values()))
@@ -94,10 +98,8 @@ class SqliteVecVectorStore(IndexedVectorStore):
         """Delete the expected documents and store the others; False, and no change, if one of those is another now."""
         with self._lock, self._opened() as connection:
             self._ready(connection, collection, documents)
-            for name, fields in expected.items():
-                row = _metadata(connection, collection, name)
-                if not as_expected(None if row is None else json.loads(row[0]), fields):
-                    return False
+            if not _all_as_expected(connection, collection, expected):
+                return False
             self._delete(connection, collection, list(expected))
             self._put(connection, collection, documents)
         return True
@@ -259,6 +261,12 @@ def _metadata(connection: Any, collection: str, name: str | None) -> Any:
     return connection.execute(
         "SELECT metadata FROM documents WHERE collection = ? AND id = ?", (collection, name)
     ).fetchone()
+
+
+def _all_as_expected(connection: Any, collection: str, expected: Mapping[str, Mapping[str, Any] | None]) -> bool:
+    rows = {name: _metadata(connection, collection, name) for name in expected}
+    found = {name: None if row is None else json.loads(row[0]) for name, row in rows.items()}
+    return all(as_expected(found[name], fields) for name, fields in expected.items())
 
 
 def _names(connection: Any) -> list[str]:

@@ -77,12 +77,9 @@ class VectorStoreMemory:
             for document in documents:
                 document.metadata |= {TASK: to.task, ORDINAL: at.ordinal}
         ids = [str(document.id) for document in documents]
-        record, *_there = [*self._store.get(covered_id(to.partition), self._collection), None]
-        covered = frozenset(covered_by(record))
-        new = [document for document in documents if document.id not in covered]
-        added = frozenset(self._store.insert(new, self._collection)) if new else frozenset()
+        added = self._added(to, documents)
         self._tally.add(itemsAdded=len(added))
-        self._upkeep.grown(to, len(added), sum(d.metadata[TOKENS] for d in new if d.id in added))
+        self._upkeep.grown(to, len(added), sum(d.metadata[TOKENS] for d in documents if d.id in added))
         return ids
 
     def get(
@@ -161,6 +158,23 @@ class VectorStoreMemory:
             first = max(now_ms * _IN_A_MS, self._next)
             self._next = first + items
         return first
+
+    def _added(self, to: Binding, documents: list[Document]) -> frozenset[str]:
+        """Insert documents that no summary has replaced; which of them were not there.
+
+        A compaction may put a summary in place of one of them (added in an earlier attempt) at any moment: then the
+        record of what was replaced is another than the one looked at here, and nothing is inserted.
+        """
+        name = covered_id(to.partition)
+        for _ in range(_ATTEMPTS):
+            found = self._store.get(name, self._collection)
+            covered = frozenset(covered_by(found[0] if found else None))
+            new = [document for document in documents if document.id not in covered]
+            seen = {VERSION: found[0].metadata[VERSION]} if found else None
+            added = self._store.insert(new, self._collection, {name: seen}) if new else []
+            if added is not None:
+                return frozenset(added)
+        raise ConnectionError(f"memory set {to.set_name!r} is being compacted all the time")
 
     def _own(self, of: Binding, ids: list[str]) -> list[Document]:
         """Documents by id, of this set alone."""

@@ -118,8 +118,21 @@ class ChangeableVectorStore(BaseVectorStore, ABC):
         """
 
     @abstractmethod
-    def insert(self, documents: Sequence[Document], collection_name: str | None = None) -> list[str]:
-        """Add the documents whose ids (all have one) are not there yet; returns the ids of those, all or none."""
+    def insert(
+        self,
+        documents: Sequence[Document],
+        collection_name: str | None = None,
+        unchanged: Mapping[str, Mapping[str, Any] | None] | None = None,
+    ) -> list[str] | None:
+        """Add the documents whose ids (all have one) are not there yet, in one transaction.
+
+        Args:
+            unchanged: ids of documents that this addition relies on, each with fields its metadata must have just now;
+                None for one that must not be there.
+
+        Returns:
+            the ids of those that were added; None, and nothing has changed, if one of ``unchanged`` is another now.
+        """
 
     @abstractmethod
     def patch(self, metadata: Mapping[str, Mapping[str, Any]], collection_name: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -58,6 +59,39 @@ def test_only_what_is_not_there_is_inserted(store):
     assert [document.content for document in store.get(["a", "c"])] == ["red car", "cold milk"]
     words = store.query(VectorStoreQuery(query_text="another", mode="keyword")).documents
     assert words == []
+
+
+def test_nothing_is_inserted_if_what_it_relies_on_has_changed(store):
+    new = [Document(id="n", content="new car")]
+    assert store.insert(new, unchanged={"a": {}}) is None
+    store.add(DOCUMENTS)
+    for unchanged in ({"a": {"v": "y"}}, {"a": None}, {"a": {"v": "x"}, "nobody": {}}):
+        assert store.insert(new, unchanged=unchanged) is None
+    assert listed(store) == ["a", "b", "c", "d"]
+    assert store.insert(new, unchanged={"a": {"v": "x", "n": 3}, "nobody": None}) == ["n"]
+    assert store.insert(new, unchanged={"a": {"v": "x"}}) == []
+
+
+def test_an_insertion_that_relies_on_a_document_and_its_exchange_exclude_each_other(store):
+    """Each document is inserted while the mark is not there, or not at all."""
+    count = 40
+
+    def insert(number):
+        return store.insert([Document(id=f"n{number}", content="new car")], unchanged={"mark": None})
+
+    def mark():
+        time.sleep(0.02)
+        there = [one for one in listed(store) if one.startswith("n")]
+        assert store.exchange([Document(id="mark", content="mark", metadata={"v": len(there)})], {})
+        return {one for one in listed(store) if one.startswith("n")}
+
+    store.add(DOCUMENTS)
+    with ThreadPoolExecutor(4) as pool:
+        marked = pool.submit(mark)
+        outcomes = list(pool.map(insert, range(count)))
+        at_the_mark = marked.result()
+    inserted = {f"n{number}" for number, outcome in enumerate(outcomes) if outcome}
+    assert inserted == at_the_mark == {one for one in listed(store) if one.startswith("n")}
 
 
 def test_a_patch_sets_fields_and_leaves_the_rest(store):
