@@ -233,7 +233,7 @@ def run(incidents: list[dict[str, Any]], url: str, options: argparse.Namespace) 
     }
     for name, records in streams.items():
         write_json_lines(records, options.output / name, name)
-    env.execute("incident actions")
+    agents.execute("incident actions")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alerts.sink_to(sink_of(options, options.output_topic)).name("alerts").uid("alerts")
     rejects = orders.get_side_output(REJECTS)
     rejects.sink_to(sink_of(options, f"{options.output_topic}-rejects")).name("rejects").uid("rejects")
-    env.execute("order watch")
+    agents.execute("order watch")
     return 0
 
 

@@ -321,8 +321,8 @@ def rejected(number: int, reason: str, line: bytes) -> dict[str, Any]:
 # --- the job ----------------------------------------------------------------------------------------------------------
 
 
-def build(options: argparse.Namespace) -> DataStream:
-    """The stream of everything to be written: analyses, alerts and rejected lines."""
+def build(options: argparse.Namespace) -> tuple[AgentsExecutionEnvironment, DataStream, DataStream]:
+    """The streams of what is to be written: analyses and alerts, and rejected lines."""
     flink = Configuration()
     if options.mode:
         flink.set_string("python.execution-mode", options.mode)
@@ -349,22 +349,22 @@ def build(options: argparse.Namespace) -> DataStream:
         .apply(ModelReviewAnalyst() if options.model else ReviewAnalyst(), agent_name="ReviewAnalyst")
         .to_datastream(Types.PICKLED_BYTE_ARRAY())
     )
-    result: DataStream = analyses.union(reviews.get_side_output(rejects))
-    return result
+    return agents_env, analyses, reviews.get_side_output(rejects)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; 0 if it ended well, 1 if it failed, 2 if the command line is wrong."""
     options = parse_arguments(arguments)
     if options.output_folder is not None:
-        return run_into(build(options).map(lambda result: result["record"]), options.output_folder)
+        return run_into(*build(options), options.output_folder)
     summary = Summary()
     output_path, rejects_path, *parts = written_paths(options.output)
     try:
+        _, analyses, lines = build(options)
         with (
             parts[0].open("w", encoding="utf-8") as output,
             parts[1].open("w", encoding="utf-8") as rejects,
-            build(options).execute_and_collect("review analysis") as results,
+            analyses.union(lines).execute_and_collect("review analysis") as results,
             Watch(lambda: count_lines(options)) as watch,
         ):
             for result in results:

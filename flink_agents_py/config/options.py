@@ -114,8 +114,12 @@ class AgentOptions:
         True,
         "Hold the watermark back until the inputs before it are done; off only to see what windows lose without.",
     )
-    UNALIGNED_CHECKPOINTS = ConfigOption(
-        "unaligned-checkpoints", bool, True, "Let barriers overtake records, so that checkpoints pass backpressure."
+    UNALIGNED_CHECKPOINTS = ConfigOption[bool | None](
+        "unaligned-checkpoints",
+        bool,
+        None,
+        "Let barriers overtake records, so that checkpoints pass backpressure. Not set: in thread mode yes, in process "
+        "mode only in jobs started by agents.execute(), in both not where a pipeline might stop at such a checkpoint.",
     )
     BUFFER_TIMEOUT = ConfigOption(
         "buffer-timeout", int, 10, "Longest wait of a record in a network buffer.", unit="ms", minimum=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,22 @@ from pyflink.common import Configuration
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
+from flink_agents_py.config import AgentOptions
 from flink_agents_py.environment import AgentsExecutionEnvironment
 from flink_agents_py.errors import JobFailedError, PipelineError
+from flink_agents_py.flink.barriers import deadlock_in
 from flink_agents_py.flink.builder import FlinkBuilder, key_type_of
 from flink_agents_py.flink.failures import python_cause
 from flink_agents_py.flink.layout import step_environment
-from flink_agents_py.flink.settings import apply_settings, execution_mode
+from flink_agents_py.flink.settings import UNALIGNED, apply_settings, execution_mode, set_unaligned
 from flink_agents_py.flink.table import column_key, column_key_type, key_of_row, stream_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyflink.table import Table
+
+log = logging.getLogger("flink_agents_py.flink")
 
 _RESTORE_FROM = ("execution.state-recovery.path", "execution.savepoint.path")
 
@@ -149,10 +154,13 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
     def execute(self, job_name: str | None = None) -> Any:
         """Run the job and wait for its end.
 
+        Its checkpoints are unaligned if neither an option says something else nor the pipeline might stop at one.
+
         Raises:
             JobFailedError: it failed; the message is the Python error behind Flink's report, which is chained.
         """
         try:
+            self._choose_barriers()
             return self._env.execute(job_name) if job_name else self._env.execute()
         except Py4JJavaError as error:
             report = str(error)
@@ -160,3 +168,14 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
                 f"the job failed: {python_cause(report)}",
                 fix=None if "fix:" in report else "see the whole report of Flink above",
             ) from error
+
+    def _choose_barriers(self) -> None:
+        asked = self._config.get(AgentOptions.UNALIGNED_CHECKPOINTS)
+        if UNALIGNED not in self._settings or asked is False:
+            return  # the user's own setting
+        deadlock = deadlock_in(self._env.get_execution_plan())
+        if deadlock is not None:
+            kept = "set unaligned-checkpoints to false" if asked else "they are aligned"
+            log.warning("an unaligned checkpoint might stop this job (%s): %s", deadlock, kept)
+        if asked is None:
+            self._settings |= set_unaligned(self._env, unaligned=deadlock is None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("flink_agents_py.flink")
 
 MODE = "python.execution-mode"
-_UNALIGNED = "execution.checkpointing.unaligned.enabled"
+UNALIGNED = "execution.checkpointing.unaligned.enabled"
 _UNALIGNED_OLD = "execution.checkpointing.unaligned"
 _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _FLINK_BUFFER_TIMEOUT_MS = 100
@@ -75,12 +75,11 @@ def apply_settings(
     else:
         default("python.fn-execution.bundle.size", str(config.get(AgentOptions.BUNDLE_SIZE)))
         default("python.fn-execution.bundle.time", str(int(config.get(AgentOptions.BUNDLE_TIME))))
-    if _UNALIGNED in ours or not (flink.contains_key(_UNALIGNED) or flink.contains_key(_UNALIGNED_OLD)):
-        # Under backpressure an aligned barrier waits behind the network buffers (fact 26, S13).
-        unaligned = bool(config.get(AgentOptions.UNALIGNED_CHECKPOINTS))
-        if unaligned or _UNALIGNED in ours:
-            env.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
-            done[_UNALIGNED] = str(unaligned).lower()
+    if UNALIGNED in ours or not (flink.contains_key(UNALIGNED) or flink.contains_key(_UNALIGNED_OLD)):
+        # Under backpressure an aligned barrier waits behind the network buffers (fact 26, S13). But bundles make it
+        # likely that a pipeline which cannot bear unaligned ones stops: those are for pipelines that were looked at.
+        unaligned = config.get(AgentOptions.UNALIGNED_CHECKPOINTS)
+        done |= set_unaligned(env, unaligned=mode == "thread" if unaligned is None else unaligned)
     if _BUFFER_TIMEOUT in ours or (
         not flink.contains_key(_BUFFER_TIMEOUT) and env.get_buffer_timeout() == _FLINK_BUFFER_TIMEOUT_MS
     ):
@@ -88,6 +87,12 @@ def apply_settings(
         env.set_buffer_timeout(timeout)
         done[_BUFFER_TIMEOUT] = f"{timeout} ms"
     return done
+
+
+def set_unaligned(env: StreamExecutionEnvironment, *, unaligned: bool) -> dict[str, str]:
+    """Let barriers overtake records, or not; returns the setting."""
+    env.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
+    return {UNALIGNED: str(unaligned).lower()}
 
 
 def _beside_ours(executable: str) -> bool:

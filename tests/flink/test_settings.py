@@ -58,9 +58,17 @@ def test_options_given_after_the_environment_was_made_count(inspect):
     assert seen["ours"][MODE] == "process"
 
 
-def test_unaligned_checkpoints_can_be_declined(inspect):
-    seen = inspect(agents={"unaligned-checkpoints": False})
-    assert seen["flink"][UNALIGNED] == seen["ours"][UNALIGNED] == "false"
+@pytest.mark.parametrize(
+    ("agents", "unaligned"),
+    [
+        ({"unaligned-checkpoints": False}, "false"),
+        ({"execution-mode": "process"}, "false"),
+        ({"execution-mode": "process", "unaligned-checkpoints": True}, "true"),
+    ],
+)
+def test_unaligned_checkpoints_can_be_declined_and_in_process_mode_be_asked_for(inspect, agents, unaligned):
+    seen = inspect(agents=agents)
+    assert seen["flink"][UNALIGNED] == seen["ours"][UNALIGNED] == unaligned
 
 
 def test_without_pemja_process_mode_is_chosen(inspect):
