@@ -364,7 +364,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with (
             parts[0].open("w", encoding="utf-8") as output,
             parts[1].open("w", encoding="utf-8") as rejects,
-            analyses.union(lines).execute_and_collect("review analysis") as results,
+            # Rebalanced: over connections that barriers may overtake records on (flink_agents_py/flink/barriers.py).
+            analyses.rebalance().union(lines.rebalance()).execute_and_collect("review analysis") as results,
             Watch(lambda: count_lines(options)) as watch,
         ):
             for result in results:

@@ -17,6 +17,7 @@ cannot send. No timeout of Flink ends it.
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,9 +63,10 @@ def deadlock_in(execution_plan: str) -> Deadlock | None:
             for passing in _upstream(steps, one):
                 if all(aligned for _, aligned in steps[passing].inputs):
                     continue  # it has no barrier before those in front of it do
-                around = set().union(*(_upstream(steps, other, without=passing) for other in others))
-                for giving in (_upstream(steps, passing) - {passing}) & around:
-                    if not steps[giving].source:  # a source gives out record by record, and looks for barriers
+                around = {step for other in others for step in _upstream(steps, other, without=passing)}
+                for giving in _upstream(steps, passing)[1:]:
+                    # A source gives out record by record, and looks for barriers in between.
+                    if giving in around and not steps[giving].source:
                         return Deadlock(steps[giving].name, steps[passing].name, joining.name)
     return None
 
@@ -74,13 +76,13 @@ def _step(node: dict[str, Any]) -> _Step:
     return _Step(node["type"], node["pact"] == _SOURCE, inputs)
 
 
-def _upstream(steps: dict[int, _Step], of: int, without: int | None = None) -> set[int]:
-    """A step and all that it gets records from, over no path through ``without``."""
-    found: set[int] = set()
-    looked_at = [of]
-    while looked_at:
-        step = looked_at.pop()
+def _upstream(steps: dict[int, _Step], of: int, without: int | None = None) -> list[int]:
+    """A step and all that it gets records from, over no path through ``without``, the nearest first."""
+    found: dict[int, None] = {}
+    to_look_at = deque([of])
+    while to_look_at:
+        step = to_look_at.popleft()
         if step != without and step not in found:
-            found.add(step)
-            looked_at += (one for one, _ in steps[step].inputs)
-    return found
+            found[step] = None
+            to_look_at += (one for one, _ in steps[step].inputs)
+    return list(found)
