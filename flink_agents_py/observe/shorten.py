@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from operator import add
 from typing import Any
 
 from pydantic import BaseModel
@@ -30,7 +29,7 @@ class Shortener:
         self._depth = depth
         self._row: type | None = None  # PyFlink's, once one has come
         self._names: list[str] = []
-        self._heads: list[str] = []
+        self._template = ""
         self.cut = False
         """Whether anything has been cut since this was set to ``False``."""
 
@@ -43,26 +42,32 @@ class Shortener:
         """:meth:`plain` as JSON text. Quick for what most records are: leaves, and lists, rows or objects of them."""
         kind = type(value)
         if kind is self._row or kind is list or kind is tuple:
-            values, heads = value, None
+            values, names, template = value, None, ""
             if kind is self._row:
                 fields = value.__dict__
                 values, names = fields["_values"], fields.get("_fields")
                 if names:
-                    heads = self._heads if names == self._names else self._heads_of(names)
-            if depth < self._depth and len(values) <= self._lists and (heads is None or len(heads) == len(values)):
+                    template = self._template if names == self._names else self._template_of(names)
+            if (
+                depth < self._depth
+                and len(values) <= self._lists
+                and (not names or (template and len(names) == len(values)))
+            ):
                 texts, most = [], self._strings
                 for item in values:
                     kind = type(item)
-                    if kind is int:
-                        texts.append(repr(item))
-                    elif kind is str and len(item) <= most and item.isascii():
+                    if kind is str and len(item) <= most:
                         texts.append(quote(item))
+                    elif kind is int:
+                        texts.append(repr(item))
                     elif (leaf := self._leaf(item)) is not None:
                         texts.append(leaf)
                     else:
                         break
                 else:
-                    return f"[{','.join(texts)}]" if heads is None else f"{{{','.join(map(add, heads, texts))}}}"
+                    text = template % (*texts,) if names else f"[{','.join(texts)}]"
+                    if text.isascii() or is_unicode(text):
+                        return text
         elif kind is dict:
             if depth < self._depth and len(value) <= self._lists and _STR_ONLY.issuperset(map(type, value)):
                 names, leaves = list(map(self._leaf, value)), list(map(self._leaf, value.values()))
@@ -72,13 +77,13 @@ class Shortener:
             return leaf
         return dumps(self.plain(value, depth))
 
-    def _heads_of(self, names: list[str]) -> list[str]:
-        """What is before each value of a row whose fields have names; none where the names need a closer look."""
-        if not all(type(name) is str and name.isascii() for name in names) or len(set(names)) < len(names):
-            return []
+    def _template_of(self, names: list[str]) -> str:
+        """The text of a row with ``%s`` for each value; empty where the names of its fields need a closer look."""
+        if not _STR_ONLY.issuperset(map(type, names)) or len(set(names)) < len(names):
+            return ""
         self._names = names[:]  # those of the next row, most likely
-        self._heads = [f"{quote(name)}:" for name in names]
-        return self._heads
+        self._template = f"{{{','.join(quote(name).replace('%', '%%') + ':%s' for name in names)}}}"
+        return self._template
 
     def _leaf(self, value: Any) -> str | None:
         """JSON text of a number, or of a text that is neither long nor strange; ``None`` for anything else."""

@@ -92,6 +92,7 @@ def test_a_list_that_contains_itself_has_an_end():
         *(Row("ann", 5), Row(name="ann", n=5), Row("abcdefgh", 5), Row(Row(1), 2), Model(name="m", tags=["t"])),
         *(named(["a", "b"], 1, "x"), named(("a", "b"), 1, [2]), named(["a", "a"], 1, 2), named(["\u00e9"], 1)),
         *(named(["a"], 1, 2), named(["a", "b"], 1), named([], 1), named([1], 2), named(list("abcdefg"), *range(7))),
+        *(named(["50 %", "%s"], 1, "%d"), named(["a"], "\u00e9"), named(["a"], "\ud800"), named(["\ud800"], 1)),
         *(Point(1, 2.5), b"bytes", {1}, date(2026, 1, 1), Decimal("1.5")),
     ],
     ids=repr,
