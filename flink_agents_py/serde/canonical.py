@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from flink_agents_py.serde.classes import class_name
+from flink_agents_py.serde.direct import direct_text
 from flink_agents_py.serde.text import TAG, dumps_sorted, plain_text
 from flink_agents_py.serde.writer import UnencodableError, Writer
 
@@ -25,6 +26,8 @@ def canonical(value: Any) -> bytes:
         EncodeError: something inside has no canonical form (it would need pickle); the message names the path to it.
     """
     text = plain_text(value, dumps_sorted) if type(value) is dict or type(value) is list else None
+    if text is None:
+        text = direct_text(value, ordered=True)
     if text is None:
         text = dumps_sorted(_CanonicalWriter().write(value))
     return text.encode()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flink_agents_py.errors import DecodeError
+from flink_agents_py.serde.direct import direct_text
 from flink_agents_py.serde.reader import revive, revive_tree, revive_without_pickle
 from flink_agents_py.serde.text import TAG_TEXT, dumps, is_unicode, plain_text, quote
 from flink_agents_py.serde.writer import Writer
@@ -44,6 +45,8 @@ def encode(value: Any, *, allow_pickle: bool = True, nan: bool = True) -> str:
     """
     shortcut = _SHORTCUTS.get(type(value))
     text = None if shortcut is None else shortcut(value)
+    if text is None:
+        text = direct_text(value)
     return dumps(Writer(allow_pickle=allow_pickle, nan=nan).write(value)) if text is None else text
 
 
