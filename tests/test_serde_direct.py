@@ -1,3 +1,5 @@
+"""Text that is made at once is the text of the writer."""
+
 from __future__ import annotations
 
 from enum import Enum, Flag

@@ -15,8 +15,6 @@ from flink_agents_py.serde.text import TAG, is_unicode, quote
 
 _INT64 = 1 << 63
 _DEEPEST = 32  # far from the writer's own limit, which counts a little otherwise
-
-
 _ROW = '{"$t":"row","v":'
 
 
@@ -111,8 +109,9 @@ def _row(value: Any, ordered: bool, depth: int) -> str:
 @lru_cache(maxsize=4096)
 def _head(cls: type) -> str | None:
     """What the text of an instance begins with; ``None`` for classes that are not written here."""
-    kind = "" if issubclass(cls, Flag) else kind_of(cls)
+    kind = kind_of(cls)
     if kind == "row":
         return _ROW
-    reference = reference_of(cls) if kind in ("enum", "model") else None
+    named = kind == "model" or (kind == "enum" and not issubclass(cls, Flag))
+    reference = reference_of(cls) if named else None
     return None if reference is None else f'{{"{TAG}":"{kind}","c":{quote(reference["c"])},"v":'
