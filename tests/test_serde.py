@@ -8,7 +8,7 @@ import logging
 import math
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, time, timedelta, timezone
 from functools import cached_property
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -215,6 +215,9 @@ def test_plain_json_is_written_as_json(value):
         Event(type="x", attributes={"a": b"1"}),
         OutputEvent(Item("a")),
         datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=1),
+        datetime(2024, 10, 27, 2, 30, tzinfo=timezone(timedelta(microseconds=-1))),
+        time(0, 0, 0, 1, tzinfo=timezone(timedelta(microseconds=999_999))),
+        time(0, 0, 0, 1),
         Text("a"),
         Counter("abb"),
         defaultdict(list, a=[1]),
