@@ -118,7 +118,7 @@ def build(env: StreamExecutionEnvironment, spec: dict[str, Any]) -> None:
     """Spec: count, keys, per_second, gate, ledger, outputs; plans (a file or a folder), agent, config."""
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     config = agents.get_config()
-    for key, value in {"max-in-flight": 2000, "max-queued": 2000, **spec.get("config", {})}.items():
+    for key, value in {"max-in-flight": 4000, "max-queued": 2000, **spec.get("config", {})}.items():
         config.set(key, value)
     config.set("ledger", spec["ledger"])
     config.set("gate", spec["gate"])
