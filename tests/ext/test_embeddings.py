@@ -96,4 +96,5 @@ def test_an_agent_looks_up_what_is_on_the_shelf(tmp_path):
     ]:
         agents.add_resource(name, kind, ResourceDescriptor(clazz, **arguments))
     said = [{"key": "ann", "value": "tasty food"}, {"key": "ben", "value": "my vehicle broke"}]
-    assert agents.from_list(said).apply(Librarian()).to_list() == [{"ann": ["cooking"]}, {"ben": ["repair"]}]
+    found = agents.from_list(said).apply(Librarian()).to_list()
+    assert sorted(found, key=str) == [{"ann": ["cooking"]}, {"ben": ["repair"]}]  # keys do not wait for each other
