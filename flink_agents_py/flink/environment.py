@@ -175,7 +175,7 @@ class FlinkAgentsEnvironment(AgentsExecutionEnvironment):
             return  # the user's own setting
         deadlock = deadlock_in(self._env.get_execution_plan())
         if deadlock is not None:
-            kept = "set unaligned-checkpoints to false" if asked else "they are aligned"
-            log.warning("an unaligned checkpoint might stop this job (%s): %s", deadlock, kept)
+            advice = "set unaligned-checkpoints to false" if asked else "its checkpoints are aligned"
+            log.warning("an unaligned checkpoint might stop this job for good, as %s: %s", deadlock, advice)
         if asked is None:
             self._settings |= set_unaligned(self._env, unaligned=deadlock is None)
