@@ -11,9 +11,9 @@ attempt with several keys cross within the milliseconds of the put, the records 
 fenced attempt puts or forgets in those milliseconds can, once Kafka has compacted the log, make a record of equal
 identity go that it had written before.
 
-A writer that dies in a put keeps its partitions from being read on until Kafka gives its transaction up
-(``action-state-store.timeout``). The number of partitions must not be changed. Give each job, or each small group of
-jobs, a topic of its own: a claim reads past the records of all jobs in it.
+A writer that dies in a put keeps its partitions from being read on, for two seconds: then who wants to read undoes its
+transaction (a live one that was slower than that has to put again). The number of partitions must not be changed. Give
+each job, or each small group of jobs, a topic of its own: a claim reads past the records of all jobs in it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ log = logging.getLogger("flink_agents_py.stores")
 
 _POLL_S = 0.1
 _GRACE_S = 1.0  # after which the end of what is committed counts as the end, though more is not committed yet
+_ABANDONED_S = 2.0  # of waiting for a transaction, after which its writer is taken for dead
+_TRANSACTION = "transaction"
+"""Header of each message: what is behind the name of the topic in its writer's ``transactional.id``."""
 
 
 class KafkaTopic:
@@ -50,7 +53,7 @@ class KafkaTopic:
         # Others than consumers would complain about them.
         self._settings = {name: value for name, value in settings.items() if not name.startswith(("fetch.", "queued."))}
         # The same for every producer this one makes: a new one ends the transaction that an earlier one left open.
-        self._transactional_id = f"{topic}-{uuid.uuid4()}"
+        self._writer_id = uuid.uuid4()
         self._producer: Any = None
         self._consumer: Any = None
         self.partitions = 0
@@ -75,14 +78,17 @@ class KafkaTopic:
         else:
             self._warn_of_weak_settings(admin)
         self.partitions = found
-        self._consumer = self.kafka.Consumer(
+        self._consumer = self._make_consumer("read_committed")
+
+    def _make_consumer(self, isolation: str) -> Any:
+        return self.kafka.Consumer(
             {
                 "fetch.wait.max.ms": 50,  # a quiet topic is asked that often; the URL may say otherwise
                 **self._reader_settings,
-                "group.id": self._transactional_id,  # asked for, not used: nothing is committed, nobody subscribes
+                "group.id": f"{self.topic}-{self._writer_id}",  # asked for, not used: nothing is committed to it
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.partition.eof": True,
                 "queued.max.messages.kbytes": 16_384,
             },
@@ -142,7 +148,7 @@ class KafkaTopic:
                         key=message.key,
                         value=message.value,
                         partition=message.partition,
-                        headers=list(message.headers),
+                        headers=[*message.headers, (_TRANSACTION, self._writer_id.bytes)],
                         on_delivery=delivered(place),
                     )
                     break
@@ -153,20 +159,24 @@ class KafkaTopic:
 
     def _writer(self) -> Any:
         if self._producer is None:
-            producer = self.kafka.Producer(
-                {
-                    **self._settings,
-                    "transactional.id": self._transactional_id,
-                    "transaction.timeout.ms": self._timeout_ms,
-                    "message.timeout.ms": self._timeout_ms,
-                    "linger.ms": 0,
-                    "message.max.bytes": 64 * 2**20,  # the broker's limit is the one that counts
-                },
-                logger=log,
-            )
-            producer.init_transactions(self._timeout_s)
-            self._producer = producer
+            self._producer = self._make_producer(self._writer_id)
         return self._producer
+
+    def _make_producer(self, writer_id: uuid.UUID) -> Any:
+        """A producer under a writer's name; Kafka undoes what an earlier one of that name has left uncommitted."""
+        producer = self.kafka.Producer(
+            {
+                **self._settings,
+                "transactional.id": f"{self.topic}-{writer_id}",
+                "transaction.timeout.ms": self._timeout_ms,
+                "message.timeout.ms": self._timeout_ms,
+                "linger.ms": 0,
+                "message.max.bytes": 64 * 2**20,  # the broker's limit is the one that counts
+            },
+            logger=log,
+        )
+        producer.init_transactions(self._timeout_s)
+        return producer
 
     def reset(self) -> None:
         """Forget the producer after an error; what it had not committed is undone when the next one begins."""
@@ -179,7 +189,18 @@ class KafkaTopic:
     def read_past(self, offsets: dict[int, int]) -> Iterator[Any]:
         """Messages up to and including those offsets by partition, which :meth:`write` returned, and those between."""
         self._assign(offsets)
-        yield from self._read_while(lambda: any(self._positions[p] <= offset for p, offset in offsets.items()))
+        patience = time.monotonic() + _ABANDONED_S
+
+        def more() -> bool:
+            nonlocal patience
+            missing = [p for p, offset in offsets.items() if self._positions[p] <= offset]
+            if missing and time.monotonic() > patience:
+                for partition in self._at_end.intersection(missing):
+                    self._end_abandoned_transaction(partition)
+                patience = time.monotonic() + _ABANDONED_S
+            return bool(missing)
+
+        yield from self._read_while(more)
         # What is committed could be read, so the mark of the commit is in the log: if it is the only thing behind the
         # last message of this transaction, that partition has been read to its end.
         self._own_ends.update({p: offset + 2 for p, offset in offsets.items()})
@@ -199,6 +220,38 @@ class KafkaTopic:
             )
 
         return self._read_while(more)
+
+    def _end_abandoned_transaction(self, partition: int) -> None:
+        """Undo the transaction that keeps the reader from what is committed behind it.
+
+        Its writer is dead, or so slow that it has to put again. Kafka itself undoes it up to ten seconds after its
+        timeout (``transaction.abort.timed.out.transaction.cleanup.interval.ms``), other brokers never.
+        """
+        try:
+            message = self._first_uncommitted(partition)
+            writer = None if message is None else dict(message.headers() or ()).get(_TRANSACTION)
+            if writer is None or writer == self._writer_id.bytes:
+                return
+            log.warning(
+                "A writer of the topic %s is not done with its transaction after %.0f s: it is undone, as what is "
+                "behind it in partition %d cannot be read before.",
+                self.topic,
+                _ABANDONED_S,
+                partition,
+            )
+            self._make_producer(uuid.UUID(bytes=writer))
+        except self.kafka.KafkaException as error:
+            log.warning("The transaction cannot be undone, so it is waited for: %s", error)
+
+    def _first_uncommitted(self, partition: int) -> Any:
+        """What stands where the reader has to stop."""
+        consumer = self._make_consumer("read_uncommitted")
+        try:
+            consumer.assign([self.kafka.TopicPartition(self.topic, partition, self._positions[partition])])
+            message = consumer.poll(self._timeout_s)
+            return message if message is not None and message.error() is None else None
+        finally:
+            consumer.close()
 
     def _end_of(self, partition: int) -> int:
         place = self.kafka.TopicPartition(self.topic, partition)

@@ -13,6 +13,24 @@ from tests.stores.kafka_mock import MockCluster
 from tests.stores.servers import free_port
 
 
+class InsteadOfCommit:
+    """A producer whose first commit is another thing."""
+
+    def __init__(self, producer, act):
+        self._producer = producer
+        self._act = act
+
+    def __getattr__(self, name):
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout):
+        self.flush()
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+        self._producer.commit_transaction(timeout)
+
+
 class TestKafkaStore(StoreConformance):
     uncommitted_is_hidden = False  # the broker of the tests shows readers what was not committed; Kafka does not
     crossing_puts_are_whole = False
@@ -50,6 +68,33 @@ class TestKafkaStore(StoreConformance):
         index = attempt()
         assert index.claim(b"k") == [record(slot=0, value="2")]
         assert len(index._index.all_at(b"k", 1)) == 1
+
+    def test_a_transaction_that_nobody_ends_is_undone_by_who_cannot_read_past_it(self, store, attempt):
+        store.put([record(slot=0)])
+
+        def die():
+            raise store._topic.kafka.KafkaException(store._topic.kafka.KafkaError(1))
+
+        store._topic._producer = InsteadOfCommit(store._topic._producer, die)
+        with pytest.raises(StoreError, match="failed to put"):
+            store.put([record(slot=1), record(key=b"k2")])
+        newer = attempt()
+        assert record(slot=0) in newer.claim(b"k")
+        newer.put([record(slot=2)])
+        assert {0, 2} <= {r.slot for r in attempt().claim(b"k")}
+
+    def test_a_writer_whose_transaction_was_undone_for_its_slowness_puts_again(self, store, attempt, monkeypatch):
+        monkeypatch.setattr(store._topic, "_timeout_s", 3.0)  # the broker of the tests leaves this to the timeout
+        neighbour = next(key for n in range(99) if store._partition(key := b"%d" % n) == store._partition(b"k"))
+        seen = []
+        store._topic._producer = InsteadOfCommit(
+            store._topic._producer, lambda: seen.append(attempt().claim(neighbour))
+        )
+        with pytest.raises(StoreError, match="failed to put"):
+            store.put([record()])
+        assert seen == [[]]
+        store.put([record()])
+        assert attempt().claim(b"k") == [record()]
 
 
 @pytest.fixture
