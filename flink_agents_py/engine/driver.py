@@ -68,7 +68,7 @@ class RunDriver:
         engine = self._engine
         stats, outputs, slot, watch = engine.stats, engine.effects.outputs, engine.slot, self._watch
         conditions = self._conditions
-        if watch is not None:
+        if watch is not None and watch.whole_runs:
             watch.run_began(run, resumed=False)
         ended: ActionTask | None = None  # the one that sent the event, if the observer has not been told of its end
         events = [event]

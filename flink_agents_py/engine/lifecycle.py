@@ -56,8 +56,9 @@ class RunLifecycle:
         self._engine.stats.runs += 1
         if self._engine.external is not None:
             self._engine.external.flush(run)
-        if self._engine.watch is not None:
-            self._engine.watch.run_ended(run)
+        watch = self._engine.watch
+        if watch is not None and (run.entry is not None or watch.whole_runs):
+            watch.run_ended(run)
         if self._engine.recorder is not None:
             self._engine.recorder.end(run)
 

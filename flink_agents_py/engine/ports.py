@@ -127,6 +127,9 @@ class RunObserver(Protocol):
     An engine without one pays an attribute test at each of these places.
     """
 
+    whole_runs: bool
+    """Whether it is told of the beginning and end of runs that begin and end in one callback, as most do."""
+
     def run_began(self, run: Run, *, resumed: bool) -> None: ...
 
     def run_suspended(self, run: Run) -> None:

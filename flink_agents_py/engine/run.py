@@ -45,7 +45,7 @@ class Run:
         "key",
         "memory_ms",
         "moment",
-        "observed",  # set and read by the observer alone, where there is one
+        "observed",  # of use to the observer alone, where there is one; None until it sets it
         "ready",
         "replaying",
         "sequence",
@@ -84,6 +84,7 @@ class Run:
         self._short_term: RunMemory | None = None
         self._sensory: RunMemory | None = None
         self._id: bytes | None = None
+        self.observed = None
 
     def open(self, *events: Event) -> None:
         """Make room for events and tasks that have to wait; ``events`` are the first ones."""

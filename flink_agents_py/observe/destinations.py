@@ -8,9 +8,10 @@ import logging
 import re
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from flink_agents_py.engine.effects import Effects
@@ -23,16 +24,17 @@ log = logging.getLogger("flink_agents_py.observe")
 _events = logging.getLogger("flink_agents_py.events")
 
 _FLUSH_S = 0.5
-FLUSH_LINES = 2000
-"""From so many on the thread is woken to write."""
+HOLD = 256
+"""Lines that are held back and come as one text."""
 
-_MOST_LINES = 100_000
+_FLUSH_BYTES = 1 << 20  # from so many on the thread is woken to write
+_MOST_BYTES = 64 << 20
 
 
 class FileDestination:
     """One file; lines gather in memory and a daemon thread writes them, at most half a second later.
 
-    The operator thread never waits for the disk: if lines come faster than it takes them, what is above 100,000 is
+    The operator thread never waits for the disk: if lines come faster than it takes them, what is above 64 MiB is
     dropped and counted.
 
     Args:
@@ -46,7 +48,10 @@ class FileDestination:
         self._keep = keep
         self.failures = 0
         """Lines lost: dropped, or refused by the disk."""
-        self.lines: list[str] = []  # appended to by one thread, taken from the front by another
+        self.pull: Callable[[], None] = _nothing
+        """Makes whoever holds lines back write them."""
+        self._texts: list[bytes] = []  # appended to by one thread, taken from the front by another
+        self._taken = self._done = 0  # bytes, changed by one thread each
         self._wake = threading.Event()
         self._writing = threading.Lock()
         self._closed = False
@@ -55,31 +60,31 @@ class FileDestination:
         # Where Flink never calls close(), the interpreter's exit is the last chance.
         atexit.register(self.close)
 
-    def write(self, line: str, _: Run) -> None:
-        lines = self.lines
-        lines.append(line)
-        if len(lines) >= FLUSH_LINES:
-            self._full()
-
-    def _full(self) -> None:
-        if len(self.lines) > _MOST_LINES:
-            self.lines.pop()
-            self.failures += 1
-        elif not self._wake.is_set():
+    def write(self, text: str, _: Run | None = None) -> None:
+        """Take one or more lines, without the last line feed."""
+        waiting = self._taken - self._done
+        if waiting >= _MOST_BYTES:
+            self.failures += text.count("\n") + 1
+            return
+        # Half a surrogate pair, in a key for instance, becomes the escape that JSON has for it.
+        encoded = text.encode(errors="backslashreplace")
+        self._texts.append(encoded)
+        self._taken += len(encoded)
+        if waiting >= _FLUSH_BYTES and not self._wake.is_set():
             self._wake.set()
 
     def flush(self) -> None:
         """Write what has gathered."""
         with self._writing:
-            lines = self.lines[:]
-            if not lines:
+            self.pull()
+            texts = self._texts[:]
+            if not texts:
                 return
-            del self.lines[: len(lines)]
+            del self._texts[: len(texts)]
+            self._done += sum(map(len, texts))
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("ab") as file:
-                    # Half a surrogate pair, in a key for instance, becomes the escape that JSON has for it.
-                    file.write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))
+                with self._open() as file:
+                    file.write(b"\n".join((*texts, b"")))
                     size = file.tell()
                 if self._max_bytes is not None and size >= self._max_bytes:
                     self._put_aside()
@@ -88,7 +93,14 @@ class FileDestination:
                     log.warning(
                         "the event log cannot be written to %s: %s; further failures are counted", self.path, error
                     )
-                self.failures += len(lines)
+                self.failures += sum(text.count(b"\n") + 1 for text in texts)
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self.path.open("ab")
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return self.path.open("ab")
 
     def _put_aside(self) -> None:
         parts = parts_of(self.path)
@@ -117,7 +129,7 @@ class LoggerDestination:
 
     failures = 0
 
-    def write(self, line: str, _: Run) -> None:
+    def write(self, line: str, _: Run | None) -> None:
         _events.info(line)
 
     def close(self) -> None:
@@ -137,8 +149,8 @@ class SideOutput:
         """Lines the other destination has lost."""
         return 0 if self._other is None else self._other.failures
 
-    def write(self, line: str, run: Run) -> None:
-        if self.effects is not None:
+    def write(self, line: str, run: Run | None) -> None:
+        if self.effects is not None and run is not None:
             self.effects.side_outputs.append((EVENT_LOG_TAG, line, run))
         if self._other is not None:
             self._other.write(line, run)
@@ -146,6 +158,10 @@ class SideOutput:
     def close(self) -> None:
         if self._other is not None:
             self._other.close()
+
+
+def _nothing() -> None:
+    pass
 
 
 def parts_of(path: Path) -> list[Path]:

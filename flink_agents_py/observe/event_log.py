@@ -16,8 +16,6 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
@@ -25,9 +23,11 @@ from flink_agents_py.engine.failures import message_of
 from flink_agents_py.engine.journal import RAISED
 from flink_agents_py.engine.stats import code_of
 from flink_agents_py.events import InputEvent, OutputEvent
-from flink_agents_py.observe.destinations import FLUSH_LINES
-from flink_agents_py.observe.levels import NAMES, OFF, STANDARD, VERBOSE, Levels
+from flink_agents_py.observe.event_lines import ENDED, ID, LEVEL_TEXTS, QUICK, EventKind
+from flink_agents_py.observe.held_lines import HeldLines, Json, Write
+from flink_agents_py.observe.levels import OFF, STANDARD, VERBOSE, Levels
 from flink_agents_py.observe.shorten import Shortener
+from flink_agents_py.observe.stamps import Stamps
 from flink_agents_py.serde.text import dumps, quote
 
 if TYPE_CHECKING:
@@ -40,15 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("flink_agents_py.observe")
 
-Write = Callable[[str, "Run"], None]
-"""Takes a line without its line feed; may raise, which is counted."""
-
 _INPUT = InputEvent.EVENT_TYPE
-_LEVELS = tuple(f'","logLevel":"{name}"' for name in NAMES)
-_ID = ',"eventId":"'
-_FIRST = "0", '0"'  # path and lineage of an input
-_ENDED = ',"upstreamAction":{"outcome":"finished","sent":'
-_MOST_LINEAGES = 1000
+_MOST_TEMPLATES = 1000
 _NOT_IN_KIND = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -58,8 +51,12 @@ class EventLog:
     Args:
         write: where lines go.
         subtask, attempt: of the operator, from 0.
-        lines: to put them into without asking ``write``, as long as there are fewer than :data:`FLUSH_LINES` in it.
+        hold: so many lines are gathered before they are written; who wants them earlier calls :meth:`flush`, from any
+            thread.
     """
+
+    whole_runs = False
+    """The lines of their events say all."""
 
     def __init__(
         self,
@@ -70,132 +67,163 @@ class EventLog:
         *,
         subtask: int = 0,
         attempt: int = 0,
-        lines: list[str] | None = None,
+        hold: int = 1,
     ) -> None:
-        self.truncated = 0
-        """Lines of which something was cut."""
         self.failures = 0
         """Lines that could not be made or written."""
         self.shows_plans = False
         """Whether runs may be under different plans, and their lines say which."""
-        self._write = write
-        self._lines = lines
+        self._truncated = 0
         self._clock = clock
+        self._stamp = Stamps(clock).at
         self._monotonic = clock.monotonic_s
         self._levels = Levels(config)
         self._level_of = self._levels.of
         self._mixed = self._levels.mixed
         self._input_level = self._level_of(_INPUT)
-        self._short = Shortener(
+        limits = (
             config.get(AgentOptions.EVENT_LOG_MAX_STRING_LENGTH),
             config.get(AgentOptions.EVENT_LOG_MAX_ARRAY_ELEMENTS),
             config.get(AgentOptions.EVENT_LOG_MAX_DEPTH),
         )
+        self._short = Shortener(*limits)
         self._whole = Shortener.endless()
         self._head = f',"agentName":{quote(agent)},"subtask":{subtask},"attempt":{attempt},"businessKey":'
-        self._parts: dict[str, tuple[int, str, str]] = {}
-        self._input = self._parts_of(_INPUT, '"input":')
-        self._output = self._parts_of(OutputEvent.EVENT_TYPE, '"output":')
-        self._lineages: dict[tuple[str, str, int], tuple[str, str]] = {}
-        self._offset_ms = 0
-        self._second = -1
-        self._stamp_end = 0.0  # of the millisecond that the text is about
-        self._stamp_text = ""
-        self._second_text = ""
+        self._kinds: dict[str, EventKind] = {}
+        self._input = EventKind(_INPUT, self._input_level, "input", self._short, mixed=self._mixed)
+        output = OutputEvent.EVENT_TYPE
+        self._output = EventKind(output, self._level_of(output), "output", self._short, mixed=self._mixed)
+        self._row: type | None = None  # PyFlink's, once one has come
+        self._templates: dict[tuple[str, str, str, int, int], tuple[str, str]] = {}
+        self._held = HeldLines(write, clock, Shortener(*limits), self._failed)
+        self._lines = self._held.lines
+        self._hold = hold
+
+    @property
+    def truncated(self) -> int:
+        """Lines of which something was cut."""
+        return self._truncated + self._held.truncated
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        self._held.flush()
 
     # --- what the engine tells ------------------------------------------------------------------------------------
 
     def run_began(self, run: Run, *, resumed: bool) -> None:
-        try:
-            key = run.key
-            text = quote(key) if type(key) is str else dumps(self._short.plain(key))
-            prefix = f'{self._head}{text},"sequence":{run.sequence}'
-            if self.shows_plans:
-                prefix += f',"planVersion":"{run.version.digest}"'
-            if resumed:
-                prefix += f',"inputRunId":"{run.id_bytes.hex()}"'
-            run.observed = (self._monotonic(), prefix, resumed)
-        except Exception as error:  # noqa: BLE001 - see _failed
-            self._failed(error)
+        # What lines say of the run is put together with them later, where it is a quick key and a number and no more.
+        if resumed or self.shows_plans or type(run.key) not in QUICK:
+            now = self._monotonic()
+            try:
+                run.observed = (now, self._about(run, resumed=resumed), resumed)
+            except Exception as error:  # noqa: BLE001 - see _failed
+                self._failed(error)
+                run.observed = (now, f'{self._head}"<not shown>","sequence":{run.sequence}', resumed)
+
+    def _about(self, run: Run, *, resumed: bool = False) -> str:
+        key = run.key
+        text = quote(key) if type(key) is str else dumps(self._short.plain(key))
+        about = f'{self._head}{text},"sequence":{run.sequence}'
+        if self.shows_plans:
+            about += f',"planVersion":"{run.version.digest}"'
+        return f'{about},"inputRunId":"{run.id_bytes.hex()}"' if resumed else about
 
     def run_suspended(self, run: Run) -> None:
-        if self._input_level != OFF:
-            self._run("suspended", run)
+        self._run("suspended", run)
 
     def run_ended(self, run: Run) -> None:
         # A run that began and ended in one callback is one whose actions have ended: no line says it again.
-        if self._input_level != OFF and (run.entry is not None or run.observed[2]):
+        if run.entry is not None:
             self._run("finished", run)
 
     def _run(self, outcome: str, run: Run) -> None:
+        if self._input_level == OFF:
+            return
         try:
-            began, prefix, resumed = run.observed
+            prefix = self._prefix(run)
+            began, _, resumed = run.observed
             now = self._monotonic()
             more = ',"resumed":true' if resumed else ""
             self._write(
-                f'{self._stamp(now)}run{_LEVELS[self._input_level]}{prefix},"outcome":"{outcome}",'
+                f'{self._stamp(now)}run{LEVEL_TEXTS[self._input_level]}{prefix},"outcome":"{outcome}",'
                 f'"ms":{(now - began) * 1000:.3f}{more}}}',
                 run,
             )
         except Exception as error:  # noqa: BLE001
             self._failed(error)
 
-    def event(  # noqa: C901, PLR0912 - one frame for what is done for each record
+    def event(  # noqa: C901, PLR0912, PLR0915 - one frame for what is done for each record
         self, run: Run, event: Event, ended: ActionTask | None = None, begins: ActionTask | None = None
     ) -> None:
-        cls = type(event)
-        if cls is InputEvent:
-            level, head, tail = self._input
-            name = "input"
-        elif cls is OutputEvent:
-            level, head, tail = self._output
-            name = "output"
-        else:
-            level, head, tail = self._parts.get(event.type) or self._parts_of(event.type)
-            name = ""
-        if ended is not None and self._mixed and level != self._level_of(ended.event.type):
-            self.action_ended(ended, "finished")
-            ended = None
-        if level == OFF:
-            return
         try:
-            short = self._short if level == STANDARD else self._whole
+            cls = type(event)
             values = event.__dict__
-            if name:
-                shown = short.text(values["attributes"][name], 1)
+            if cls is InputEvent:
+                kind = self._input
+                shown = values["attributes"]["input"]
+            elif cls is OutputEvent:
+                kind = self._output
+                shown = values["attributes"]["output"]
             else:
-                shown = dumps(short.attributes(event.all_attributes()))[1:-1]
-            origin = values.get("_origin")
-            if origin is None:
-                lineage = _recorded_lineage(event)
-            elif origin[1]:
-                parent, action, ordinal = origin
-                place = parent.__dict__.get("_path") or path_of(parent), action, ordinal
-                values["_path"], lineage = self._lineages.get(place) or self._lineage_of(place)
-            else:
-                ordinal = origin[2]
-                values["_path"], lineage = (str(ordinal), f'{ordinal}"') if ordinal else _FIRST
-            if level == VERBOSE:
-                lineage += f',"eventUuid":"{event.id}"'
-            if short.cut:
-                short.cut = False
-                self.truncated += 1
+                kind = self._kinds.get(event.type) or self._kind_of(event.type)
+                shown = event
             now = self._monotonic()
-            stamp = self._stamp_text if now < self._stamp_end else self._stamp(now)
+            origin = values.get("_origin")
+            began = run.observed
+            if began is None:
+                if self.shows_plans or type(run.key) not in QUICK:
+                    self.run_began(run, resumed=False)
+                    began = run.observed
+                else:
+                    run.observed = now
+            if not kind.quick or type(began) is tuple or origin is None:
+                self._event_at_once(run, event, kind, shown, now, ended, begins)
+                return
+            # The values as they are now: the action may change them before the line is made.
+            cls = type(shown)
+            end = ""
+            items: Any
+            if cls is self._row:
+                fields = shown.__dict__
+                items = fields["_values"]
+                for item in items:
+                    of = type(item)
+                    if of is not str and of is not int:
+                        break
+                else:
+                    names = fields.get("_fields")
+                    if names and names == kind.names and len(names) == len(items):
+                        end = kind.names_end
+                    else:
+                        end = kind.end_of_row(names, len(items))
+            elif cls is dict:
+                items = shown.values()
+                if QUICK.issuperset(map(type, items)):
+                    end = kind.end_of((*shown,))
+            elif cls is list or cls is tuple:
+                items = shown
+                if QUICK.issuperset(map(type, items)):
+                    end = kind.end_of(len(items))
+            elif cls in QUICK:
+                items = (shown,)
+                end = kind.end
+            if not end:
+                items = (Json(self._text(kind, shown)),)
+                end = kind.end
+            parent, action, ordinal = origin
+            upstream = (parent.__dict__.get("_path") or path_of(parent)) if action else ""
+            place = end, upstream, action, ordinal, -1 if ended is None else len(ended.sent)
+            path, template = self._templates.get(place) or self._template_of(kind, *place)
             if begins is not None:
-                begins.observed = (now, False)
-            if ended is None:
-                line = f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{tail}{shown}}}}}"
-            else:
-                line = (
-                    f"{stamp}{head}{run.observed[1]}{_ID}{lineage}{_ENDED}{len(ended.sent)}"
-                    f',"ms":{(now - ended.observed[0]) * 1000:.3f}}}{tail}{shown}}}}}'
-                )
+                values["_path"] = path
+                begins.observed = now
             lines = self._lines
-            if lines is not None and len(lines) < FLUSH_LINES:
-                lines.append(line)  # what the destination does, without its frame
+            if ended is None:
+                lines.append((template, now, run.key, run.sequence, *items))
             else:
-                self._write(line, run)
+                lines.append((template, now, run.key, run.sequence, (now - ended.observed) * 1000, *items))
+            if len(lines) >= self._hold:
+                self._held.flush(run)
         except Exception as error:  # noqa: BLE001
             self._failed(error)
             if ended is not None:
@@ -203,31 +231,74 @@ class EventLog:
             if begins is not None:
                 self.action_began(begins)
 
-    def _parts_of(self, event_type: str, attribute: str = "") -> tuple[int, str, str]:
-        """Level of an event type, and what its lines have in common."""
+    def _kind_of(self, event_type: str) -> EventKind:
         level = self._level_of(event_type)
-        parts = level, f"event{_LEVELS[level]}", f',"eventType":{quote(event_type)},"eventAttributes":{{{attribute}'
-        if not attribute:
-            self._parts[event_type] = parts
-        return parts
+        kind = self._kinds[event_type] = EventKind(event_type, level, "", self._short, mixed=self._mixed)
+        return kind
 
-    def _lineage_of(self, place: tuple[str, str, int]) -> tuple[str, str]:
-        """Path of an event, and the path and what lines say of its origin. Runs of an agent have the same."""
-        upstream, name, ordinal = place
-        action = quote(name)
-        path = f"{upstream}/{action[1:-1]}.{ordinal}"
-        known = path, f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{action}'
-        if len(self._lineages) >= _MOST_LINEAGES:
-            self._lineages.clear()
-        self._lineages[place] = known
+    def _text(self, kind: EventKind, shown: Any) -> str:
+        """What an event shows at ``STANDARD``, as JSON."""
+        short = self._short
+        text = kind.shown(shown, short)
+        self._row = short.row
+        if short.cut:
+            short.cut = False
+            self._truncated += 1
+        return text
+
+    def _template_of(
+        self, kind: EventKind, end: str, upstream: str, action: str, ordinal: int, sent: int
+    ) -> tuple[str, str]:
+        """Path of an event, and how its line is made. Runs of an agent have the same."""
+        path, lineage = _lineage(upstream, action, ordinal)
+        head, lineage = (text.replace("%", "%%") for text in (kind.head + self._head, lineage))
+        ended = f'{ENDED}{sent},"ms":%.3f}}' if sent >= 0 else ""
+        if len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        known = path, f'%s{head}%s,"sequence":%s{ID}{lineage}{ended}{end}'
+        self._templates[end, upstream, action, ordinal, sent] = known
         return known
 
+    def _event_at_once(
+        self,
+        run: Run,
+        event: Event,
+        kind: EventKind,
+        shown: Any,
+        now: float,
+        ended: ActionTask | None,
+        begins: ActionTask | None,
+    ) -> None:
+        """The line of an event that has more to say than most, or of one among several levels."""
+        if ended is not None and self._mixed and kind.level != self._level_of(ended.event.type):
+            self.action_ended(ended, "finished")
+            ended = None
+        if kind.level == OFF:
+            return
+        text = self._text(kind, shown) if kind.level == STANDARD else kind.shown(shown, self._whole)
+        values = event.__dict__
+        origin = values.get("_origin")
+        if origin is None:
+            lineage = _recorded_lineage(event)
+        else:
+            parent, action, ordinal = origin
+            values["_path"], lineage = _lineage(path_of(parent) if action else "", action, ordinal)
+        if kind.level == VERBOSE:
+            lineage += f',"eventUuid":"{event.id}"'
+        if begins is not None:
+            begins.observed = now
+        if ended is not None:
+            lineage += f'{ENDED}{len(ended.sent)},"ms":{(now - ended.observed) * 1000:.3f}}}'
+        self._write(f"{self._stamp(now)}{kind.head}{self._prefix(run)}{ID}{lineage}{kind.tail}{text}}}}}", run)
+
     def action_began(self, task: ActionTask) -> None:
-        task.observed = (self._monotonic(), task.journal is not None)
+        task.observed = now = self._monotonic()
+        if task.journal is not None:
+            task.observed = (now, True)
 
     def action_ended(self, task: ActionTask, outcome: str, error: BaseException | None = None) -> None:
         event = task.event
-        level = (self._parts.get(event.type) or self._parts_of(event.type))[0]
+        level = self._level_of(event.type)
         if level == OFF:
             return
         try:
@@ -236,15 +307,16 @@ class EventLog:
             if outcome == "recalled":
                 more += ',"replayed":true'
             else:
-                began, resumed = task.observed
+                resumed = type(task.observed) is tuple
+                began = task.observed[0] if resumed else task.observed
                 more += f',"ms":{(now - began) * 1000:.3f}'
                 if resumed:
                     more += ',"resumed":true'
             if error is not None:
                 more += f',"error":{self._error(error, level)}'
-            stamp = self._stamp_text if now < self._stamp_end else self._stamp(now)
             self._write(
-                f'{stamp}action{_LEVELS[level]}{task.run.observed[1]},"actionName":{quote(task.route.name)}{_ID}'
+                f'{self._stamp(now)}action{LEVEL_TEXTS[level]}{self._prefix(task.run)},"actionName":'
+                f"{quote(task.route.name)}{ID}"
                 f'{event.__dict__.get("_path") or path_of(event)}","eventType":{quote(event.type)},'
                 f'"outcome":"{outcome}"{more}}}',
                 task.run,
@@ -302,25 +374,22 @@ class EventLog:
             self._failed(error)
 
     def _line(self, kind: str, level: int, body: str, task: ActionTask) -> None:
-        prefix = task.run.observed[1]
-        self._write(f"{self._stamp(self._monotonic())}{kind}{_LEVELS[level]}{prefix}{_place(task)}{body}}}", task.run)
+        prefix = self._prefix(task.run)
+        line = f"{self._stamp(self._monotonic())}{kind}{LEVEL_TEXTS[level]}{prefix}{_place(task)}{body}}}"
+        self._write(line, task.run)
 
-    def _stamp(self, monotonic: float) -> str:
-        """The beginning of a line: the time, and the name of what follows it, ``kind``."""
-        if monotonic < self._stamp_end:
-            return self._stamp_text
-        ms = int(monotonic * 1000)
-        second, rest = divmod(ms + self._offset_ms, 1000)
-        if second != self._second:
-            self._offset_ms = self._clock.now_ms() - ms  # again each second, as the clock of the machine may be set
-            second, rest = divmod(ms + self._offset_ms, 1000)
-            self._second = second
-            self._second_text = datetime.fromtimestamp(second, timezone.utc).strftime(
-                '{"timestamp":"%Y-%m-%dT%H:%M:%S.'
-            )
-        self._stamp_end = (ms + 1) / 1000
-        self._stamp_text = f'{self._second_text}{rest:03d}Z","kind":"'
-        return self._stamp_text
+    def _write(self, line: str, run: Run) -> None:
+        lines = self._lines
+        lines.append(line)
+        if len(lines) >= self._hold:
+            self._held.flush(run)
+
+    def _prefix(self, run: Run) -> str:
+        """What a line says of the run, between its level and what it is about."""
+        if type(run.observed) is not tuple:
+            began = self._monotonic() if run.observed is None else run.observed
+            run.observed = (began, self._about(run), False)
+        return str(run.observed[1])
 
     def _plain(self, value: Any) -> str:
         try:
@@ -356,6 +425,15 @@ def path_of(event: Event) -> str:
             path = f"{path_of(parent)}/{quote(action)[1:-1]}.{ordinal}" if action else str(ordinal)
         values["_path"] = path
     return path
+
+
+def _lineage(upstream: str, action: str, ordinal: int) -> tuple[str, str]:
+    """Path of an event, and the path and what lines say of its origin."""
+    if not action:
+        return str(ordinal), f'{ordinal}"'
+    name = quote(action)
+    path = f"{upstream}/{name[1:-1]}.{ordinal}"
+    return path, f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{name}'
 
 
 def _recorded_lineage(event: Event) -> str:

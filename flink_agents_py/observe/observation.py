@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_py.config import AgentOptions
-from flink_agents_py.observe.destinations import FileDestination, LoggerDestination, SideOutput, file_of
+from flink_agents_py.observe.destinations import HOLD, FileDestination, LoggerDestination, SideOutput, file_of
 from flink_agents_py.observe.event_log import EventLog
 from flink_agents_py.observe.levels import Levels
 
@@ -56,9 +56,13 @@ class Observation:
         if logs_events(config):
             self._destination = _destination(config, plan.agent_name, submission, subtask)
         if self._destination is not None:
-            write = self._destination.write
-            lines = self._destination.lines if isinstance(self._destination, FileDestination) else None
-            self.log = EventLog(config, plan.agent_name, write, clock, subtask=subtask, attempt=attempt, lines=lines)
+            destination = self._destination
+            hold = HOLD if isinstance(destination, FileDestination) else 1
+            self.log = EventLog(
+                config, plan.agent_name, destination.write, clock, subtask=subtask, attempt=attempt, hold=hold
+            )
+            if isinstance(destination, FileDestination):
+                destination.pull = self.log.flush
             observers.append(self.log)
         if config.get(AgentOptions.OTEL_SPANS):
             from flink_agents_py.observe.otel import SpanObserver
@@ -108,6 +112,7 @@ class _Several:
 
     def __init__(self, observers: list[RunObserver]) -> None:
         self._observers = observers
+        self.whole_runs = any(observer.whole_runs for observer in observers)
 
     def run_began(self, run: Run, *, resumed: bool) -> None:
         for observer in self._observers:

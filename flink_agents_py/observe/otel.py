@@ -36,6 +36,8 @@ class SpanObserver:
         EnvironmentSetupError: the extra ``otel`` is not installed.
     """
 
+    whole_runs = True
+
     def __init__(self, agent: str, *, subtask: int = 0, attempt: int = 0, provider: Any = None) -> None:
         try:
             from opentelemetry import trace

@@ -24,10 +24,11 @@ class Shortener:
     """
 
     def __init__(self, strings: int, lists: int, depth: int) -> None:
-        self._strings = strings
-        self._lists = lists
-        self._depth = depth
-        self._row: type | None = None  # PyFlink's, once one has come
+        self.strings = strings
+        self.lists = lists
+        self.depth = depth
+        self.row: type | None = None
+        """PyFlink's, once one has come."""
         self._names: list[str] = []
         self._template = ""
         self.cut = False
@@ -41,19 +42,19 @@ class Shortener:
     def text(self, value: Any, depth: int = 0) -> str:
         """:meth:`plain` as JSON text. Quick for what most records are: leaves, and lists, rows or objects of them."""
         kind = type(value)
-        if kind is self._row or kind is list or kind is tuple:
+        if kind is self.row or kind is list or kind is tuple:
             values, names, template = value, None, ""
-            if kind is self._row:
+            if kind is self.row:
                 fields = value.__dict__
                 values, names = fields["_values"], fields.get("_fields")
                 if names:
                     template = self._template if names == self._names else self._template_of(names)
             if (
-                depth < self._depth
-                and len(values) <= self._lists
+                depth < self.depth
+                and len(values) <= self.lists
                 and (not names or (template and len(names) == len(values)))
             ):
-                texts, most = [], self._strings
+                texts, most = [], self.strings
                 for item in values:
                     kind = type(item)
                     if kind is str and len(item) <= most:
@@ -69,7 +70,7 @@ class Shortener:
                     if text.isascii() or is_unicode(text):
                         return text
         elif kind is dict:
-            if depth < self._depth and len(value) <= self._lists and _STR_ONLY.issuperset(map(type, value)):
+            if depth < self.depth and len(value) <= self.lists and _STR_ONLY.issuperset(map(type, value)):
                 names, leaves = list(map(self._leaf, value)), list(map(self._leaf, value.values()))
                 if None not in names and None not in leaves:
                     return f"{{{','.join(map(_FIELD, names, leaves))}}}"
@@ -89,7 +90,7 @@ class Shortener:
         """JSON text of a number, or of a text that is neither long nor strange; ``None`` for anything else."""
         kind = type(value)
         if kind is str:
-            return quote(value) if len(value) <= self._strings and value.isascii() else None
+            return quote(value) if len(value) <= self.strings and value.isascii() else None
         if kind is int:
             return repr(value)
         if kind is float:
@@ -106,8 +107,8 @@ class Shortener:
         """``value``, or what is left of it."""
         kind = type(value)
         if kind is str:
-            return value if len(value) <= self._strings and value.isascii() else self._text(value)
-        if kind is self._row and "_fields" not in value.__dict__:
+            return value if len(value) <= self.strings and value.isascii() else self._text(value)
+        if kind is self.row and "_fields" not in value.__dict__:
             return self._list(value.__dict__["_values"], depth)
         if kind in LEAVES:
             return value if kind is not float or value - value == 0 else str(value)  # NaN, infinities
@@ -120,18 +121,18 @@ class Shortener:
     def _text(self, text: str) -> Any:
         if not is_unicode(text):
             text = text.encode("utf-8", "backslashreplace").decode()
-        if len(text) <= self._strings:
+        if len(text) <= self.strings:
             return text
         self.cut = True
-        return {"truncatedString": text[: self._strings], "omittedChars": len(text) - self._strings}
+        return {"truncatedString": text[: self.strings], "omittedChars": len(text) - self.strings}
 
     def _list(self, values: Any, depth: int) -> Any:
-        if depth >= self._depth and values:
+        if depth >= self.depth and values:
             self.cut = True
             return {"truncatedList": [], "omittedElements": len(values)}
         deeper = depth + 1
-        if len(values) <= self._lists:
-            most = self._strings
+        if len(values) <= self.lists:
+            most = self.strings
             return [
                 value
                 if (kind := type(value)) is int or (kind is str and len(value) <= most and value.isascii())
@@ -139,27 +140,27 @@ class Shortener:
                 for value in values
             ]
         self.cut = True
-        shown = [self.plain(value, deeper) for value in values[: self._lists]]
-        return {"truncatedList": shown, "omittedElements": len(values) - self._lists}
+        shown = [self.plain(value, deeper) for value in values[: self.lists]]
+        return {"truncatedList": shown, "omittedElements": len(values) - self.lists}
 
     def _object(self, fields: dict[Any, Any], depth: int) -> Any:
-        if depth >= self._depth and fields:
+        if depth >= self.depth and fields:
             self.cut = True
             return {"truncatedObject": {}, "omittedFields": len(fields)}
         deeper = depth + 1
-        if len(fields) <= self._lists:
+        if len(fields) <= self.lists:
             return {_name(name): self.plain(value, deeper) for name, value in fields.items()}
         self.cut = True
-        shown = dict(list(fields.items())[: self._lists])
+        shown = dict(list(fields.items())[: self.lists])
         return {
             "truncatedObject": {_name(name): self.plain(value, deeper) for name, value in shown.items()},
-            "omittedFields": len(fields) - self._lists,
+            "omittedFields": len(fields) - self.lists,
         }
 
     def _other(self, value: Any, depth: int) -> Any:
         fields = getattr(value, "__dict__", None)
         if fields is not None and type(values := fields.get("_values")) is list:  # a PyFlink Row
-            self._row = type(value)
+            self.row = type(value)
             names = fields.get("_fields")
             return self._object(dict(zip(names, values, strict=False)), depth) if names else self._list(values, depth)
         if isinstance(value, BaseModel):
@@ -167,8 +168,8 @@ class Shortener:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, depth)
         if isinstance(value, (bytes, bytearray)):
-            self.cut = self.cut or len(value) > self._strings
-            return {"bytes": len(value), "hex": bytes(value[: min(32, self._strings)]).hex()}
+            self.cut = self.cut or len(value) > self.strings
+            return {"bytes": len(value), "hex": bytes(value[: min(32, self.strings)]).hex()}
         if isinstance(value, (set, frozenset)):
             return self._list(list(value), depth)
         if isinstance(value, int):
