@@ -26,6 +26,7 @@ from flink_agents_py.events import InputEvent, OutputEvent
 from flink_agents_py.observe.event_lines import ENDED, ID, LEVEL_TEXTS, QUICK, EventKind
 from flink_agents_py.observe.held_lines import HeldLines, Json, Write
 from flink_agents_py.observe.levels import OFF, STANDARD, VERBOSE, Levels
+from flink_agents_py.observe.lineage import lineage_of, path_of, place_of, recorded_lineage
 from flink_agents_py.observe.shorten import Shortener
 from flink_agents_py.observe.stamps import Stamps
 from flink_agents_py.serde.text import dumps, quote
@@ -250,7 +251,7 @@ class EventLog:
         self, kind: EventKind, end: str, upstream: str, action: str, ordinal: int, sent: int
     ) -> tuple[str, str]:
         """Path of an event, and how its line is made. Runs of an agent have the same."""
-        path, lineage = _lineage(upstream, action, ordinal)
+        path, lineage = lineage_of(upstream, action, ordinal)
         head, lineage = (text.replace("%", "%%") for text in (kind.head + self._head, lineage))
         ended = f'{ENDED}{sent},"ms":%.3f}}' if sent >= 0 else ""
         if len(self._templates) >= _MOST_TEMPLATES:
@@ -279,10 +280,10 @@ class EventLog:
         values = event.__dict__
         origin = values.get("_origin")
         if origin is None:
-            lineage = _recorded_lineage(event)
+            lineage = recorded_lineage(event)
         else:
             parent, action, ordinal = origin
-            values["_path"], lineage = _lineage(path_of(parent) if action else "", action, ordinal)
+            values["_path"], lineage = lineage_of(path_of(parent) if action else "", action, ordinal)
         if kind.level == VERBOSE:
             lineage += f',"eventUuid":"{event.id}"'
         if begins is not None:
@@ -375,7 +376,7 @@ class EventLog:
 
     def _line(self, kind: str, level: int, body: str, task: ActionTask) -> None:
         prefix = self._prefix(task.run)
-        line = f"{self._stamp(self._monotonic())}{kind}{LEVEL_TEXTS[level]}{prefix}{_place(task)}{body}}}"
+        line = f"{self._stamp(self._monotonic())}{kind}{LEVEL_TEXTS[level]}{prefix}{place_of(task)}{body}}}"
         self._write(line, task.run)
 
     def _write(self, line: str, run: Run) -> None:
@@ -410,40 +411,3 @@ class EventLog:
         self.failures += 1
         if self.failures == 1:
             log.warning("a line of the event log could not be written; further ones are only counted: %r", error)
-
-
-def path_of(event: Event) -> str:
-    """Where an event stands in its run; its id in hexadecimal, if it came back from state."""
-    values = event.__dict__
-    path: str | None = values.get("_path")
-    if path is None:
-        origin = values.get("_origin")
-        if origin is None:
-            path = event.id_bytes.hex()
-        else:
-            parent, action, ordinal = origin
-            path = f"{path_of(parent)}/{quote(action)[1:-1]}.{ordinal}" if action else str(ordinal)
-        values["_path"] = path
-    return path
-
-
-def _lineage(upstream: str, action: str, ordinal: int) -> tuple[str, str]:
-    """Path of an event, and the path and what lines say of its origin."""
-    if not action:
-        return str(ordinal), f'{ordinal}"'
-    name = quote(action)
-    path = f"{upstream}/{name[1:-1]}.{ordinal}"
-    return path, f'{path}","upstreamEventId":"{upstream}","upstreamActionName":{name}'
-
-
-def _recorded_lineage(event: Event) -> str:
-    upstream, action = event.upstream_event_id, event.upstream_action_name
-    own = event.id_bytes.hex()
-    if upstream is None or action is None:
-        return f'{own}"'
-    return f'{own}","upstreamEventId":"{upstream.hex}","upstreamActionName":{quote(action)}'
-
-
-def _place(task: ActionTask) -> str:
-    event = task.event
-    return f',"actionName":{quote(task.route.name)},"eventId":"{path_of(event)}","eventType":{quote(event.type)}'
