@@ -51,7 +51,7 @@ class FileDestination:
         self.pull: Callable[[], None] = _nothing
         """Makes whoever holds lines back write them."""
         self._texts: list[bytes] = []  # appended to by one thread, taken from the front by another
-        self._taken = self._done = 0  # bytes, changed by one thread each
+        self._taken = self._done = 0  # bytes; writers take turns, and one thread is done with them
         self._wake = threading.Event()
         self._writing = threading.Lock()
         self._closed = False

@@ -59,12 +59,13 @@ class EventKind:
     def end_of(self, names: tuple[Any, ...] | int) -> str:
         """Template of all behind the lineage, for a value that is an object with these names, or a list of so many.
 
-        There is one ``%s`` for each value in it. It is empty where a closer look is needed.
+        There is one ``%s`` for each value in it. It is empty where a closer look is needed, and once a thousand are
+        known: where names are data, there is always another one.
         """
         known = self._ends.get(names)
         if known is None:
             if len(self._ends) >= _MOST_KNOWN:
-                self._ends.clear()
+                return ""
             known = self._ends[names] = self._make_end(names)
         return known
 
@@ -80,14 +81,12 @@ class EventKind:
         short = self._short
         if isinstance(names, int):
             values = f"[{','.join(['%s'] * names)}]"
-            count = names
         else:
             if not _STR_ONLY.issuperset(map(type, names)) or len(set(names)) < len(names):
                 return ""
             fields = {name: short.text(name) for name in names}
             values = f"{{{','.join(text.replace('%', '%%') + ':%s' for text in fields.values())}}}"
-            count = len(names)
-        if short.depth < 2 or count > short.lists or short.cut:  # noqa: PLR2004 - attributes, and this
+        if short.depth < 2 or short.cut:  # noqa: PLR2004 - attributes, and this
             short.cut = False
             return ""
         return self._ending(values)

@@ -87,6 +87,7 @@ class EventLog:
             config.get(AgentOptions.EVENT_LOG_MAX_ARRAY_ELEMENTS),
             config.get(AgentOptions.EVENT_LOG_MAX_DEPTH),
         )
+        self._most_characters, self._most_items, _ = limits
         self._short = Shortener(*limits)
         self._whole = Shortener.endless()
         self._head = f',"agentName":{quote(agent)},"subtask":{subtask},"attempt":{attempt},"businessKey":'
@@ -180,34 +181,41 @@ class EventLog:
             if not kind.quick or type(began) is tuple or origin is None:
                 self._event_at_once(run, event, kind, shown, now, ended, begins)
                 return
-            # The values as they are now: the action may change them before the line is made.
+            # The values as they are now: the action may change them before the line is made. Long ones are not kept.
             cls = type(shown)
             end = ""
             items: Any
             if cls is self._row:
                 fields = shown.__dict__
                 items = fields["_values"]
-                for item in items:
-                    of = type(item)
-                    if of is not str and of is not int:
-                        break
-                else:
-                    names = fields.get("_fields")
-                    if names and names == kind.names and len(names) == len(items):
-                        end = kind.names_end
-                    else:
-                        end = kind.end_of_row(names, len(items))
             elif cls is dict:
                 items = shown.values()
-                if QUICK.issuperset(map(type, items)):
-                    end = kind.end_of((*shown,))
             elif cls is list or cls is tuple:
                 items = shown
-                if QUICK.issuperset(map(type, items)):
-                    end = kind.end_of(len(items))
-            elif cls in QUICK:
+            else:
                 items = (shown,)
-                end = kind.end
+            if len(items) <= self._most_items:
+                most = self._most_characters
+                for item in items:
+                    of = type(item)
+                    if of is str:
+                        if len(item) > most:
+                            break
+                    elif of is not int:
+                        break
+                else:
+                    if cls is self._row:
+                        names = fields.get("_fields")
+                        if names and names == kind.names and len(names) == len(items):
+                            end = kind.names_end
+                        else:
+                            end = kind.end_of_row(names, len(items))
+                    elif cls is dict:
+                        end = kind.end_of((*shown,))
+                    elif items is shown:
+                        end = kind.end_of(len(items))
+                    else:
+                        end = kind.end
             if not end:
                 items = (Json(self._text(kind, shown)),)
                 end = kind.end

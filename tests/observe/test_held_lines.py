@@ -159,6 +159,36 @@ def test_lines_are_the_same_and_in_the_same_order_as_if_each_was_written_at_once
     assert later.engine.watch.failures == at_once.engine.watch.failures == 0
 
 
+def test_what_is_held_is_no_longer_than_what_is_shown(tmp_path):
+    harness = held(Spoils(), tmp_path)
+    inputs = [
+        "x" * 99,
+        {"text": "x" * 99},
+        ["x" * 99],
+        Row(text="x" * 99),
+        Row("x" * 99),
+        list(range(99)),
+        Row(*range(99)),
+    ]
+    for value in inputs:
+        harness.feed("ann", value)
+    kept = [value for line in harness.engine.watch._lines for value in line[2:]]
+    assert len(kept) == 2 * len(inputs) * 3 + len(
+        inputs
+    )  # of each line key, number, what is shown; and how long it took
+    assert max(len(value) for value in kept if type(value) is str) == 3
+    assert len(lines_of(harness)) == 2 * len(inputs)
+
+
+def test_names_that_are_data_are_not_remembered_without_end(tmp_path):
+    harness = held(Spoils(), tmp_path)
+    for number in range(1500):
+        harness.feed("ann", {f"name {number}": number})
+    shown = [line["eventAttributes"]["input"] for line in lines_of(harness) if line["eventId"] == "0"]
+    assert shown == [{f"name {number}": number} for number in range(1500)]
+    assert len(harness.engine.watch._input._ends) == 1000
+
+
 def test_a_text_that_is_cut_is_counted(tmp_path):
     harness = held(Spoils(), tmp_path)
     harness.feed("ann", {"text": "x" * 30})
